@@ -1,0 +1,90 @@
+"""What was found out about each item, in arrays that forked and spawned workers write into together."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from typing import Any
+
+import numpy as np
+
+# Kinds of bad items, as they are stored in one byte per item; the error codes are "audio-" + kind.
+KINDS = (
+    "",
+    "missing",
+    "unreadable",
+    "empty",
+    "truncated",
+    "damaged",
+    "format",
+    "channels",
+    "rate",
+    "values",
+    "slice",
+    "text",
+    "other",
+)
+_COLUMNS = (("bad", np.uint8), ("clipped", np.uint8), ("rate", np.int32), ("seconds", np.float64))
+
+
+class Ledger:
+    """Holds one row per item: whether it is bad, its rate, its decoded duration, whether it was clipped.
+
+    The rows live in a temporary file that all workers map, so what one of them learns is known to all in the
+    next epoch, and a report is made from the arrays alone.
+
+    >>> ledger = Ledger(3)
+    >>> ledger.mark(1, "missing")
+    >>> ledger.is_bad(1), ledger.bad_indices("missing").tolist()
+    (True, [1])
+    """
+
+    bad: np.ndarray  # uint8 [N], position in KINDS
+    clipped: np.ndarray  # uint8 [N], 1 where samples lay outside [-1, 1]
+    rate: np.ndarray  # int32 [N], Hz of the file, 0 where it was not seen yet
+    seconds: np.ndarray  # float64 [N], decoded duration, 0 where it was not seen yet
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._folder = tempfile.mkdtemp(prefix="neumo-ledger-")
+        self._map("w+")
+        self._finalizer = weakref.finalize(self, _remove, self._folder, os.getpid())
+
+    def _map(self, mode: Any) -> None:
+        for name, kind in _COLUMNS:
+            path = os.path.join(self._folder, name)
+            empty = np.zeros(0, kind)  # an empty file cannot be mapped
+            column = np.memmap(path, dtype=kind, mode=mode, shape=(self.size,)) if self.size else empty
+            setattr(self, name, column)
+
+    def mark(self, index: int, kind: str) -> None:
+        """Remember a bad item; the first finding stays."""
+        if not self.bad[index]:
+            self.bad[index] = KINDS.index(kind if kind in KINDS else "other")
+
+    def is_bad(self, index: int) -> bool:
+        """Tell whether an item is known to be bad."""
+        return bool(self.bad[index])
+
+    def bad_indices(self, kind: str) -> np.ndarray:
+        """Give the items that are bad in one way."""
+        return np.flatnonzero(self.bad == KINDS.index(kind))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"size": self.size, "_folder": self._folder}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if os.path.isdir(self._folder):
+            self._map("r+")
+        else:  # on another machine, or after the maker has ended
+            self._folder = tempfile.mkdtemp(prefix="neumo-ledger-")
+            self._map("w+")
+            self._finalizer = weakref.finalize(self, _remove, self._folder, os.getpid())
+
+
+def _remove(folder: str, owner: int) -> None:
+    if os.getpid() == owner:  # a forked worker ends without taking the file away from the others
+        shutil.rmtree(folder, ignore_errors=True)
