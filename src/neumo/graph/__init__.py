@@ -1,0 +1,45 @@
+"""How modules meet: specifications, typed calls, graphs, and what is said when two do not fit."""
+
+from neumo.graph.compose import collect as collect
+from neumo.graph.graph import Assumption as Assumption
+from neumo.graph.graph import Graph as Graph
+from neumo.graph.graph import SymbolOrigin as SymbolOrigin
+from neumo.graph.inputs import GraphInputs as GraphInputs
+from neumo.graph.inputs import inputs as inputs
+from neumo.graph.module import DataLayer as DataLayer
+from neumo.graph.module import Metric as Metric
+from neumo.graph.module import NeuralModule as NeuralModule
+from neumo.graph.module import label_of as label_of
+from neumo.graph.module import module_fields as module_fields
+from neumo.graph.module import name_of as name_of
+from neumo.graph.module import signature_of as signature_of
+from neumo.graph.registry import known_kinds as known_kinds
+from neumo.graph.registry import lookup as lookup
+from neumo.graph.registry import register as register
+from neumo.graph.signature import Signature as Signature
+from neumo.graph.value import Record as Record
+from neumo.graph.value import Step as Step
+from neumo.graph.value import Value as Value
+
+__all__ = [
+    "Assumption",
+    "DataLayer",
+    "Graph",
+    "GraphInputs",
+    "Metric",
+    "NeuralModule",
+    "Record",
+    "Signature",
+    "Step",
+    "SymbolOrigin",
+    "Value",
+    "collect",
+    "inputs",
+    "known_kinds",
+    "label_of",
+    "lookup",
+    "module_fields",
+    "name_of",
+    "register",
+    "signature_of",
+]

@@ -1,0 +1,55 @@
+"""What all adapters have in common: where the value goes in and out, and when one is proposed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Self
+
+from neumo.graph.module import NeuralModule, Role, module_fields
+from neumo.graph.signature import Signature
+from neumo.types import Element, NeuralType, Vocab
+
+
+class Adapter(NeuralModule):
+    """Specifies an exact conversion: a value goes in at port `entry` and comes out, converted, at `exit`."""
+
+    role: ClassVar[Role] = "adapter"
+    entry: ClassVar[str] = "value"
+    exit: ClassVar[str] = "value"
+
+    @classmethod
+    def propose(cls, wanted: NeuralType, given: NeuralType) -> Iterator[Self]:
+        """Give the instances that might turn `given` into `wanted`; the asker compares types again."""
+        raise NotImplementedError(f"{cls.__name__} proposes nothing")
+
+    def notation(self) -> str:
+        """Write the adapter as messages show it, such as `Resample(22050 -> 16000)`."""
+        settings = ", ".join(f"{name}={value}" for name, value in module_fields(self).items())
+        return f"{type(self).__name__}({settings})"
+
+
+class ShapedAdapter(Adapter):
+    """Changes the element only, for axes of any number and order."""
+
+    def signature_for(self, given: Mapping[str, NeuralType]) -> Signature:
+        """State the ports for the axes and the facets of this very value."""
+        found = given.get(self.entry)
+        if found is None or not self.accepts(found):
+            return self.signature()
+        return Signature(
+            takes={self.entry: NeuralType(found.element, found.axes)},
+            gives={self.exit: NeuralType(self.convert(found.element), found.axes)},
+        )
+
+    def accepts(self, given: NeuralType) -> bool:
+        """Say whether this value is one to convert."""
+        raise NotImplementedError
+
+    def convert(self, element: Any) -> Element:
+        """Give the element after the conversion."""
+        raise NotImplementedError
+
+
+def short_name(vocab: Vocab) -> str:
+    """Name a vocabulary in a few characters: its name, or else its digest."""
+    return vocab.name or f"#{vocab.digest}"

@@ -1,0 +1,205 @@
+"""Adapters of axes, for any element: their order, axes of size one, values that may be absent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice, permutations
+from typing import Self
+
+from neumo.graph.adapter import Adapter
+from neumo.graph.signature import Signature
+from neumo.types import (
+    ANY,
+    ONE,
+    Any_,
+    Axis,
+    B,
+    ConfigError,
+    Element,
+    Kind,
+    Lengths,
+    NeuralType,
+    Symbol,
+    T,
+    kind_of_name,
+)
+
+
+@dataclass(frozen=True)
+class Transpose(Adapter):
+    """Puts the axes of a value into another order.
+
+    >>> from neumo.graph.inputs import inputs
+    >>> from neumo.types import B, F, Mel, T
+    >>> Transpose("B F T", "T B F")(value=inputs(mel=Mel(n_mels=80)[B, F(80), T]).mel).value
+    Transpose.value: Mel(n_mels=80)[T, B, F=80]
+    """
+
+    source: str
+    target: str
+
+    def __post_init__(self) -> None:
+        if sorted(self.source.split()) != sorted(self.target.split()) or len(set(self.source.split())) < 2:
+            raise ConfigError(
+                f"{self.source!r} and {self.target!r} are not the same axes in two orders",
+                code="field",
+                fixes=('write each axis once, such as Transpose("B F T", "B T F")',),
+            )
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Position in the source of each axis of the target, as `permute` functions want it."""
+        names = self.source.split()
+        return tuple(names.index(name) for name in self.target.split())
+
+    def signature(self) -> Signature:
+        """Take and give anything with these axes."""
+        return self.signature_for({})
+
+    def signature_for(self, given: Mapping[str, NeuralType]) -> Signature:
+        """State the ports for this very element and these sizes."""
+        found = given.get("value")
+        axes = [_axis_called(name) for name in self.source.split()]
+        element: Element = Any_()
+        if found is not None and [axis.kind for axis in found.axes] == [axis.kind for axis in axes]:
+            element, axes = found.element, list(found.axes)
+        return Signature(
+            takes={"value": NeuralType(element, tuple(axes))},
+            gives={"value": NeuralType(element, tuple(axes[index] for index in self.order))},
+        )
+
+    @classmethod
+    def propose(cls, wanted: NeuralType, given: NeuralType) -> Iterator[Self]:
+        """Propose every order in which the kinds of the axes agree, up to six."""
+        if wanted.rank != given.rank or not 2 <= given.rank <= 5:
+            return
+        names = _axis_names(given)
+        for order in _orders([axis.kind for axis in given.axes], [axis.kind for axis in wanted.axes]):
+            yield cls(" ".join(names), " ".join(names[index] for index in order))
+
+    def notation(self) -> str:
+        """Write `Transpose(B F T -> T B F)`."""
+        return f"Transpose({self.source} -> {self.target})"
+
+
+@dataclass(frozen=True)
+class Unsqueeze(Adapter):
+    """Puts an axis of size one at position `at`."""
+
+    at: int
+
+    def signature(self) -> Signature:
+        """Take and give anything."""
+        return self.signature_for({})
+
+    def signature_for(self, given: Mapping[str, NeuralType]) -> Signature:
+        """State the ports for this very element and these axes."""
+        found = given.get("value") or NeuralType(Any_(), (B, T))
+        axes = (*found.axes[: self.at], ONE, *found.axes[self.at :])
+        return Signature(
+            takes={"value": NeuralType(found.element, found.axes)},
+            gives={"value": NeuralType(found.element, axes)},
+        )
+
+    @classmethod
+    def propose(cls, wanted: NeuralType, given: NeuralType) -> Iterator[Self]:
+        """Propose each place where the wanted type has a singleton axis too many."""
+        if wanted.rank == given.rank + 1:
+            yield from (
+                cls(n)
+                for n, axis in enumerate(wanted.axes)
+                if axis.size is not None and axis.size.constant == 1
+            )
+
+
+@dataclass(frozen=True)
+class Squeeze(Adapter):
+    """Takes the axis of size one at position `at` away."""
+
+    at: int
+
+    def signature(self) -> Signature:
+        """Take and give anything."""
+        return self.signature_for({})
+
+    def signature_for(self, given: Mapping[str, NeuralType]) -> Signature:
+        """State the ports for this very element and these axes."""
+        found = given.get("value")
+        axes = found.axes if found is not None and found.rank > self.at else (B, *(ONE,) * self.at)
+        element = found.element if found is not None else Any_()
+        kept = (*axes[: self.at], *axes[self.at + 1 :])
+        wanted = (
+            *axes[: self.at],
+            ONE if axes[self.at].kind is Kind.SINGLETON else axes[self.at](1),
+            *axes[self.at + 1 :],
+        )
+        return Signature(
+            takes={"value": NeuralType(element, wanted)}, gives={"value": NeuralType(element, kept)}
+        )
+
+    @classmethod
+    def propose(cls, wanted: NeuralType, given: NeuralType) -> Iterator[Self]:
+        """Propose each singleton axis of the given type."""
+        if given.rank == wanted.rank + 1:
+            yield from (
+                cls(n)
+                for n, axis in enumerate(given.axes)
+                if axis.size is not None and axis.size.constant == 1
+            )
+
+
+@dataclass(frozen=True)
+class Default(Adapter):
+    """Fills in a constant for what may be absent; `like` is a value of the same axes that is always there."""
+
+    fill: float = 0.0
+
+    def signature(self) -> Signature:
+        """Take a value that may be absent, give one that is there."""
+        return self.signature_for({})
+
+    def signature_for(self, given: Mapping[str, NeuralType]) -> Signature:
+        """State the ports for this very element and these axes."""
+        found = given.get("value") or NeuralType(Any_(), (B, ANY))
+        return Signature(
+            takes={
+                "value": NeuralType(found.element, found.axes, optional=True),
+                "like": NeuralType(Any_(), found.axes),
+            },
+            gives={"value": NeuralType(found.element, found.axes)},
+        )
+
+    @classmethod
+    def propose(cls, wanted: NeuralType, given: NeuralType) -> Iterator[Self]:
+        """Propose where a value may be absent and must not be."""
+        if given.optional and not wanted.optional and not isinstance(given.element, Lengths):
+            yield cls()
+
+    def notation(self) -> str:
+        """Write `Default(0)`."""
+        return f"Default({self.fill:g})"
+
+
+def _axis_called(name: str) -> Axis:
+    kind = kind_of_name(name)
+    return ONE if name == "1" else Axis(kind or Kind.ANY, Symbol(name).size)
+
+
+def _axis_names(given: NeuralType) -> list[str]:
+    """Name the axes by kind, numbered where a kind occurs twice: B T T2."""
+    names: list[str] = []
+    for axis in given.axes:
+        letter = axis.kind.value
+        count = sum(name.rstrip("0123456789") == letter for name in names) if letter != "1" else 0
+        names.append(letter if not count else f"{letter}{count + 1}")
+    return names
+
+
+def _orders(given: list[Kind], wanted: list[Kind]) -> list[tuple[int, ...]]:
+    fitting = (
+        order
+        for order in permutations(range(len(given)))
+        if [given[index] for index in order] == wanted and order != tuple(range(len(given)))
+    )
+    return list(islice(fitting, 6))

@@ -1,0 +1,142 @@
+"""Adapters of scores: softmax and its relatives, and another order of the labels."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from neumo.graph.adapter import Adapter, ShapedAdapter, short_name
+from neumo.graph.signature import Signature
+from neumo.types import (
+    B,
+    Element,
+    Kind,
+    Logits,
+    LogProbs,
+    NeuralType,
+    Probs,
+    Relation,
+    Scores,
+    T,
+    V,
+    Var,
+    Vocab,
+)
+
+
+class _ScoresAdapter(ShapedAdapter):
+    """Turns scores of one kind into another over the vocabulary axis."""
+
+    before: ClassVar[type[Scores]]
+    after: ClassVar[type[Scores]]
+
+    def signature(self) -> Signature:
+        """Take and give scores over a vocabulary."""
+        vocab = Var("vocab")
+        return Signature(
+            takes={self.entry: self.before(vocab)[B, T, V]},
+            gives={self.exit: self.after(vocab)[B, T, V]},
+        )
+
+    def accepts(self, given: NeuralType) -> bool:
+        """Accept scores with one vocabulary axis."""
+        return type(given.element) is self.before and sum(axis.kind is Kind.VOCAB for axis in given.axes) == 1
+
+    def convert(self, element: Scores) -> Element:
+        """Change the kind of scores."""
+        return self.after(element.vocab, element.over)
+
+    @classmethod
+    def propose(cls, wanted: NeuralType, given: NeuralType) -> Iterator[Self]:
+        """Propose where exactly these two kinds meet."""
+        if type(wanted.element) is cls.after and type(given.element) is cls.before:
+            yield cls()
+
+    def notation(self) -> str:
+        """Write the axis that it works over."""
+        return f"{type(self).__name__}(over=V)" if self.before is Logits else f"{type(self).__name__}()"
+
+
+@dataclass(frozen=True)
+class LogSoftmax(_ScoresAdapter):
+    """Turns logits into log-probabilities over the vocabulary axis."""
+
+    entry: ClassVar[str] = "logits"
+    exit: ClassVar[str] = "log_probs"
+    before: ClassVar[type[Scores]] = Logits
+    after: ClassVar[type[Scores]] = LogProbs
+
+
+@dataclass(frozen=True)
+class Softmax(_ScoresAdapter):
+    """Turns logits into probabilities over the vocabulary axis."""
+
+    entry: ClassVar[str] = "logits"
+    exit: ClassVar[str] = "probs"
+    before: ClassVar[type[Scores]] = Logits
+    after: ClassVar[type[Scores]] = Probs
+
+
+@dataclass(frozen=True)
+class Exp(_ScoresAdapter):
+    """Turns log-probabilities into probabilities."""
+
+    entry: ClassVar[str] = "log_probs"
+    exit: ClassVar[str] = "probs"
+    before: ClassVar[type[Scores]] = LogProbs
+    after: ClassVar[type[Scores]] = Probs
+
+
+@dataclass(frozen=True)
+class Log(_ScoresAdapter):
+    """Turns probabilities into log-probabilities."""
+
+    entry: ClassVar[str] = "probs"
+    exit: ClassVar[str] = "log_probs"
+    before: ClassVar[type[Scores]] = Probs
+    after: ClassVar[type[Scores]] = LogProbs
+
+
+@dataclass(frozen=True)
+class Reorder(Adapter):
+    """Puts the columns of scores into the order of another vocabulary with the same labels."""
+
+    entry: ClassVar[str] = "scores"
+    exit: ClassVar[str] = "scores"
+
+    source: Vocab
+    target: Vocab
+
+    def signature(self) -> Signature:
+        """Take and give scores over the two vocabularies."""
+        return Signature(
+            takes={"scores": Scores(self.source)[B, T, V(self.source)]},
+            gives={"scores": Scores(self.target)[B, T, V(self.target)]},
+        )
+
+    def signature_for(self, given: Mapping[str, NeuralType]) -> Signature:
+        """State the ports for this kind of scores and these axes."""
+        found = given.get("scores")
+        if found is None or not isinstance(found.element, Scores) or found.element.vocab != self.source:
+            return self.signature()
+        axes = tuple(V(self.target) if axis.vocab == self.source else axis for axis in found.axes)
+        element = dataclasses.replace(found.element, vocab=self.target)
+        return Signature(takes={"scores": found}, gives={"scores": NeuralType(element, axes)})
+
+    @classmethod
+    def propose(cls, wanted: NeuralType, given: NeuralType) -> Iterator[Self]:
+        """Propose for the same labels in another order."""
+        if isinstance(wanted.element, Scores) and isinstance(given.element, Scores):
+            source, target = given.element.vocab, wanted.element.vocab
+            if (
+                isinstance(source, Vocab)
+                and isinstance(target, Vocab)
+                and source.relation(target) is Relation.PERMUTED
+            ):
+                yield cls(source, target)
+
+    def notation(self) -> str:
+        """Write `Reorder(en-sorted -> en)`."""
+        return f"Reorder({short_name(self.source)} -> {short_name(self.target)})"

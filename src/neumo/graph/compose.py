@@ -1,0 +1,297 @@
+"""Composing: one call of a module, checked the moment it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from neumo.graph.module import NeuralModule, label_of, signature_of
+from neumo.graph.signature import Signature
+from neumo.graph.source import CallSite, Location, caller
+from neumo.graph.value import Record, Step, Value, values_of
+from neumo.types import (
+    Any_,
+    Comparison,
+    Environment,
+    Instance,
+    Lengths,
+    Mask,
+    NeuralType,
+    Obligation,
+    Outcome,
+    PortError,
+    Reason,
+    Scheme,
+    Var,
+    compare,
+    solve_order,
+)
+
+if TYPE_CHECKING:
+    from neumo.graph.graph import Graph
+
+Names = Mapping[str, Any]  # how the caller spells the records and values that are around
+_NO_PORTS = Scheme({}, {})
+_collected: ContextVar[list[PortError] | None] = ContextVar("collected", default=None)
+
+
+@dataclass(slots=True)
+class Mismatch:
+    """One connection that cannot be: the port, the value, and every reason."""
+
+    port: str
+    value: Value
+    wanted: NeuralType
+    comparison: Comparison
+
+
+@dataclass(slots=True)
+class Call:
+    """Everything that is known about one call while it is checked; messages are made from it."""
+
+    module: NeuralModule
+    arguments: Mapping[str, Any]
+    location: Location | None = None
+    names: Names | None = None
+    frame: FrameType | None = None
+    signature: Signature = field(default_factory=Signature)
+    instance: Instance = field(default_factory=_NO_PORTS.instantiate)
+    env: Environment = field(default_factory=Environment)
+    inputs: dict[str, Value | tuple[Value, ...]] = field(default_factory=dict[str, Value | tuple[Value, ...]])
+    mismatches: list[Mismatch] = field(default_factory=list[Mismatch])
+    assumptions: list[tuple[str, Obligation]] = field(default_factory=list[tuple[str, Obligation]])
+    warnings: list[tuple[str, Reason]] = field(default_factory=list[tuple[str, Reason]])
+
+    def variables(self) -> Names:
+        """Give the caller's names: those it told, or the variables of its frame."""
+        if self.names is not None:
+            return self.names
+        frame, found = self.frame, dict[str, Any]()
+        while frame is not None:
+            found = {**frame.f_locals, **found}
+            if not frame.f_code.co_name.startswith("<") or frame.f_code.co_name == "<module>":
+                return {**frame.f_globals, **found}
+            frame = frame.f_back  # a comprehension or lambda sees the variables around it
+        return found
+
+
+def compose(
+    module: NeuralModule,
+    values: Mapping[str, Any],
+    location: Location | None = None,
+    names: Names | None = None,
+    positional: Sequence[object] = (),
+) -> Record:
+    """Connect `values` to the ports of `module`, check them, and return what the module gives.
+
+    `location` says where the call was written, `names` how the values around it are spelled there; both
+    are taken from the calling frame if left out. A port that takes many values gets a tuple. Raises
+    `PortError`.
+    """
+    call = Call(module, values, location, names)
+    if location is None:
+        frame = call.frame = caller()
+        if frame is not None:
+            call.location = CallSite(frame.f_code, frame.f_lasti)
+    error = check(call, positional)
+    call.frame = None  # a frame keeps everything alive that it sees
+    if error is not None:
+        errors = _collected.get()
+        if errors is None:
+            raise error
+        errors.append(error)
+    return _finish(call)
+
+
+@contextmanager
+def collect() -> Generator[list[PortError]]:
+    """Gather the errors of all calls inside instead of raising at the first one, for recipes and checks.
+
+    A call that was refused still returns a record, so that what follows can be checked as well.
+
+    >>> with collect() as errors:
+    ...     pass
+    >>> errors
+    []
+    """
+    errors: list[PortError] = []
+    token = _collected.set(errors)
+    try:
+        yield errors
+    finally:
+        _collected.reset(token)
+
+
+def check(call: Call, positional: Sequence[object] = ()) -> PortError | None:
+    """Check one call: names and kinds of arguments, then types together, then what is missing."""
+    takes: Mapping[str, NeuralType] = signature_of(call.module).takes
+    wrong = bool(positional) or not _take_arguments(call, takes)
+    if wrong:
+        from neumo.graph.misuse import misuse_error
+
+        _instantiate(call)
+        _unify(call)
+        return misuse_error(call, positional)
+    _instantiate(call)
+    _unify(call)
+    if call.mismatches:
+        from neumo.graph.diagnose import mismatch_error
+
+        return mismatch_error(call)
+    missing = [
+        port
+        for port, wanted in call.instance.takes.items()
+        if not wanted.optional and port not in call.inputs
+    ]
+    if missing:
+        from neumo.graph.misuse import missing_error
+
+        return missing_error(call, missing)
+    return None
+
+
+def _take_arguments(call: Call, takes: Mapping[str, NeuralType]) -> bool:
+    """Sort the arguments into inputs; say whether all of them are values for known ports."""
+    fine = True
+    for port, value in call.arguments.items():
+        wanted = takes.get(port)
+        if wanted is None:
+            fine = False
+        elif type(value) is Value:
+            call.inputs[port] = (value,) if wanted.many else value
+        elif wanted.many and isinstance(value, tuple | list):
+            many = tuple(item for item in value if isinstance(item, Value))  # pyright: ignore[reportUnknownVariableType]
+            fine = fine and 0 < len(many) == len(value)  # pyright: ignore[reportUnknownArgumentType]
+            call.inputs[port] = many
+        elif value is not None:
+            fine = False
+    return fine
+
+
+def _instantiate(call: Call) -> None:
+    module = call.module
+    signature = signature_of(module)
+    if type(module).signature_for is not NeuralModule.signature_for:
+        single = {port: source for port, source in call.inputs.items() if isinstance(source, Value)}
+        signature = module.signature_for({port: value.type for port, value in single.items()})
+    call.signature = signature
+    call.instance = signature.scheme.instantiate(label_of(module))
+
+
+def _unify(call: Call) -> None:
+    """Compare all connections in one environment: what decides sizes first, what measures them last."""
+    takes = call.instance.takes
+    edges = list(call.inputs.items())
+    if len(edges) > 1:
+        edges.sort(key=lambda edge: _decides(takes[edge[0]]))
+    for port, source in edges:
+        for value in source if isinstance(source, tuple) else (source,):
+            _connect(call, port, takes[port], value)
+    if not call.mismatches and any(_left_open(takes[port], source) for port, source in edges):
+        _revisit(call, edges)
+
+
+def _left_open(wanted: NeuralType, source: Value | tuple[Value, ...]) -> bool:
+    """Say whether a value does not tell a facet that the port has a variable for: another one may tell it."""
+    if not wanted.variables():
+        return False
+    names = [name for name, facet in vars(wanted.element).items() if isinstance(facet, Var)]
+    values = source if isinstance(source, tuple) else (source,)
+    return any(getattr(value.type.element, name, None) is None for value in values for name in names)
+
+
+def _connect(call: Call, port: str, wanted: NeuralType, value: Value) -> None:
+    origin = (port, value)
+    found = compare(wanted, value.type, call.env, origin=origin)
+    if found.reasons:
+        call.mismatches.append(Mismatch(port, value, wanted, found))
+        _bind_what_fits(call.env, wanted, value.type, origin)
+    for obligation in found.obligations:
+        call.assumptions.append((port, obligation))
+    for warning in found.warnings:
+        call.warnings.append((port, warning))
+
+
+def _bind_what_fits(env: Environment, wanted: NeuralType, given: NeuralType, origin: object) -> None:
+    """Learn the axes of a refused connection that do fit, so that the others are not judged without them."""
+    for want, have in zip(wanted.axes, given.axes, strict=False):
+        if want.kind is have.kind:
+            compare(NeuralType(Any_(), (want,)), NeuralType(Any_(), (have,)), env, origin=origin)
+
+
+def _revisit(call: Call, edges: list[tuple[str, Value | tuple[Value, ...]]]) -> None:
+    """Hold what was connected before a facet variable was solved against its solution."""
+    call.assumptions.clear()
+    call.warnings.clear()
+    for port, source in edges:
+        for value in source if isinstance(source, tuple) else (source,):
+            _connect(call, port, call.instance.takes[port], value)
+
+
+def try_types(
+    call: Call, types: Mapping[str, Sequence[NeuralType]], signature: Signature | None = None
+) -> dict[str, Outcome]:
+    """Check the call again with other types at its ports (or other ports): the outcome of each connection."""
+    instance = (signature or call.signature).scheme.instantiate()
+    env = Environment()
+    outcomes: dict[str, Outcome] = {}
+    for port in sorted(types, key=lambda each: _decides(instance.takes[each])):
+        for given in types[port]:
+            found = compare(instance.takes[port], given, env)
+            if found.reasons:
+                _bind_what_fits(env, instance.takes[port], given, None)
+            worst = max(found.outcome, outcomes.get(port, Outcome.SAME), key=lambda outcome: outcome.value)
+            outcomes[port] = worst
+    return outcomes
+
+
+def _decides(wanted: NeuralType) -> tuple[int, bool]:
+    return solve_order(wanted), isinstance(wanted.element, Lengths | Mask)
+
+
+def _finish(call: Call) -> Record:
+    step = Step(call.module, call.inputs, call.location)
+    step.assumptions = call.assumptions
+    step.warnings = call.warnings
+    step.bindings = call.env
+    types = call.instance.results(call.env)
+    step.outputs = {port: Value(step, port, found) for port, found in types.items()}
+    return Record(label_of(call.module), step.outputs)
+
+
+_Renewed = dict[tuple[int, str], Value | None]  # (id of a step, port) -> what stands in its place
+
+
+def nest(graph: Graph, values: Mapping[str, Any], positional: Sequence[object] = ()) -> Record:
+    """Compose a graph into another one: the steps that depend on its open inputs are called on `values`."""
+    from neumo.graph.inputs import GraphInputs, GraphPorts
+
+    compose(GraphPorts.of(graph), values, positional=positional)
+    renewed: _Renewed = {}
+    for name, value in graph.inputs.items():
+        renewed[id(value.step), value.port] = values.get(name)
+    frame = caller()
+    location = None if frame is None else CallSite(frame.f_code, frame.f_lasti)
+    for step in graph.steps:
+        if isinstance(step.module, GraphInputs) or not any(
+            (id(v.step), v.port) in renewed for _, v in step.edges()
+        ):
+            continue
+        again = compose(
+            step.module, {port: _renew(source, renewed) for port, source in step.inputs.items()}, location, {}
+        )
+        renewed.update({(id(step), port): value for port, value in values_of(again).items()})
+    outputs = {name: _renew(value, renewed) for name, value in graph.outputs.items()}
+    return Record(graph.name, {name: value for name, value in outputs.items() if isinstance(value, Value)})
+
+
+def _renew(source: Value | tuple[Value, ...], renewed: _Renewed) -> Value | tuple[Value | None, ...] | None:
+    """Put the new value in the place of an old one; None where an open input was left out."""
+    if isinstance(source, tuple):
+        found = (renewed.get((id(value.step), value.port), value) for value in source)
+        return tuple(value for value in found if value is not None)
+    return renewed.get((id(source.step), source.port), source)

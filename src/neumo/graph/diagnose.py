@@ -1,0 +1,255 @@
+"""Turns a connection that cannot be into a message: what, where, given, wanted, why, path, way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
+
+from neumo.graph.candidates import Surroundings
+from neumo.graph.compose import Call, Mismatch
+from neumo.graph.misuse import place_of
+from neumo.graph.module import NeuralModule, module_fields
+from neumo.graph.settings import setting_text
+from neumo.graph.trace import Trace
+from neumo.graph.value import Value
+from neumo.graph.ways_out import Advice
+from neumo.types import Kind, NeuralType, PortError, Reason, Row, SizeGap, Vocab, facet_text, facets_of
+
+_COUNTED = {
+    Kind.BATCH: "rows",
+    Kind.FEATURE: "features",
+    Kind.VOCAB: "labels",
+    Kind.HEIGHT: "rows of pixels",
+    Kind.WIDTH: "columns of pixels",
+}
+_MEASURES = {"lengths": "counts", "mask": "covers"}
+_RESIZERS = ("stride", "hop", "by", "factor", "subsample", "upsample")  # settings known to change sizes
+
+
+def mismatch_error(call: Call) -> PortError:
+    """Explain the connections of one call that do not fit: the first one in full, the others below it."""
+    trace, advice = Trace(call), Advice(call, Surroundings(call))
+    first, *others = [_Finding(call, trace, advice, mismatch).error() for mismatch in call.mismatches]
+    first.also = tuple(others)
+    return first
+
+
+class _Finding:
+    """One failed connection on its way to a message."""
+
+    def __init__(self, call: Call, trace: Trace, advice: Advice, mismatch: Mismatch) -> None:
+        self.call = call
+        self.trace = trace
+        self.advice = advice
+        self.mismatch = mismatch
+        self.port = mismatch.port
+        self.value = mismatch.value
+        self.reasons = mismatch.comparison.reasons
+        self.wanted = call.env.type(mismatch.wanted)
+        self.consumer = trace.label(call.module)
+        self.owners = any(_needs_owners(reason) for reason in self.reasons)
+
+    def error(self) -> PortError:
+        first = self.reasons[0]
+        given, short = self.trace.name(self.value), self.short(first)
+        why = list(dict.fromkeys(self.sentence(reason) for reason in self.reasons))
+        more = f", and {len(why) - 1} more" if len(why) > 1 else ""
+        return PortError(
+            f"{given} cannot feed {self.consumer}.{self.port}: {short}{more}",
+            code=first.code,
+            where=place_of(self.call, self.port),
+            details=[
+                Row("given", self.text(self.value.type), f"made by {self.trace.made_by(self.value.step)}"),
+                Row("wanted", self.text(self.wanted), self.because()),
+            ],
+            why=[] if why == [_sentence(short)] else why,
+            path=" -> ".join([*self.trace.path(self.value), f"{self.consumer}.{self.port}"]),
+            fixes=self.advice.fixes(self.mismatch),
+            data={"port": self.port, "value": given, "reasons": [reason.sentence for reason in self.reasons]},
+        )
+
+    def text(self, shown: NeuralType) -> str:
+        """Print a type with the facets that are wanted or differ, and with owners where names are equal."""
+        element = self.wanted.element
+        asked = {reason.facet for reason in self.reasons}
+        asked |= {name for name in facets_of(type(element)) if getattr(element, name) is not None}
+        if self.owners:
+            shown = self.trace.with_owners(shown)
+        return shown.text(owners=self.owners, facets=frozenset(asked))
+
+    def short(self, reason: Reason) -> str:
+        """Say in a few words what is wrong, for the first line."""
+        gap = reason.gap
+        if reason.code in _MEASURES and gap is not None:
+            given, wanted = self.trace.unit(gap.given), self.trace.unit(gap.wanted)
+            counted = f"other {given}" if given == wanted else f"{given}, not {wanted}"
+            return f"it {_MEASURES[reason.code]} {counted}"
+        if reason.code == "batch":
+            return "it belongs to another batch"
+        if reason.code == "optional":
+            return "it may be absent"
+        if reason.vocab is not None:
+            return reason.vocab.sentence.partition(", first difference")[0].partition(":")[0]
+        if reason.part == "size" and gap is not None:
+            return self.short_size(reason, gap)
+        return _clause(self.plain(reason))
+
+    def short_size(self, reason: Reason, gap: SizeGap) -> str:
+        unit = self.unit_of(reason)
+        if gap.wanted.constant is None:
+            return f"another number of {unit}"
+        if gap.given.constant is None:
+            return f"the number of {unit} changes, but {gap.wanted} are wanted"
+        return f"{gap.given} {unit.removesuffix('s') if gap.given == 1 else unit}, not {gap.wanted}"
+
+    def plain(self, reason: Reason) -> str:
+        if reason.code == "mask" and reason.facet == "true":
+            return f"True means {reason.given}, not {reason.wanted}"
+        return reason.sentence
+
+    def unit_of(self, reason: Reason) -> str:
+        """Name what the axis of a reason counts."""
+        axes = self.wanted.axes
+        kind = axes[reason.axis].kind if reason.axis is not None and reason.axis < len(axes) else None
+        if kind is Kind.TIME and reason.gap is not None:
+            return self.trace.unit(reason.gap.wanted, self.wanted)
+        return _COUNTED.get(kind, "elements") if kind is not None else "elements"
+
+    def sentence(self, reason: Reason) -> str:
+        """Say why, in one sentence."""
+        gap = reason.gap
+        if gap is None:
+            short = self.short(reason)
+            return _sentence(short if reason.vocab is None else self.plain(reason))
+        if gap.kind == "factor" and gap.factor is not None:
+            between = self.between(reason)
+            return f"{gap.sentence}: {between} between the two." if between else f"{gap.sentence}."
+        if gap.kind in ("owner", "other"):
+            return self.foreign(reason, gap) or f"{gap.sentence}."
+        if gap.kind == "unsolved":
+            unknown = _and(sorted(symbol.name for symbol in gap.wanted.symbols() if not symbol.rigid))
+            return f"No input says what {unknown} is in {gap.wanted}, and {gap.given} does not settle it."
+        if gap.kind == "constant" and reason.axis is not None:
+            single = len(self.reasons) == 1
+            return (
+                _sentence(self.short(reason)) if single else f"Axis {reason.axis} has {self.short(reason)}."
+            )
+        return _sentence(gap.sentence)
+
+    def between(self, reason: Reason) -> str:
+        """Name the modules that change the size between the given value and the one that decided."""
+        decided = _origin(reason)[1]
+        if decided is None:
+            return ""
+        steps = self.trace.resizers(self.value, decided)
+        names = [f"{self.trace.label(step.module)}{_setting(step.module, rate)}" for step, rate in steps]
+        return f"{_and(names)} {'stands' if len(names) == 1 else 'stand'}" if names else ""
+
+    def foreign(self, reason: Reason, gap: SizeGap) -> str:
+        """Explain sizes that have nothing to do with each other by where they come from."""
+        theirs = self.trace.makers(gap.given.symbols() - gap.wanted.symbols())
+        ours = self.trace.makers(gap.wanted.symbols() - gap.given.symbols())
+        if not theirs or not ours:
+            return ""
+        given, wanted = (_and(self.trace.step(step) for step in steps) for steps in (theirs, ours))
+        if given == wanted:
+            return self.another_source(reason, gap)
+        if all(not step.inputs for step in [*theirs, *ours]):
+            apart = f"It comes from {given}, the other inputs from {wanted}"
+            once = (
+                " Keep the record of one call."
+                if {id(s.module) for s in theirs} & {id(s.module) for s in ours}
+                else ""
+            )
+            return f"{apart}: their batches have nothing in common.{once}"
+        unit = self.trace.unit(gap.given) if reason.code in _MEASURES else self.unit_of(reason)
+        if any(self.trace.is_upstream(self.value.step, step) for step in ours):
+            return f"It has the {unit} from before {wanted}, which makes a new number of them."
+        return f"Its {unit} are made by {given}, those of the other inputs by {wanted}."
+
+    def another_source(self, reason: Reason, gap: SizeGap) -> str:
+        given, wanted = self.trace.source_of(gap.given), self.trace.source_of(gap.wanted)
+        port = _origin(reason)[0]
+        if given is None or wanted is None or not port:
+            return ""
+        return f"It runs along {self.trace.name(given)}, but {port} runs along {self.trace.name(wanted)}."
+
+    def because(self) -> str:
+        """Say what decided the wanted type: another connection, or a setting of the module."""
+        for reason in self.reasons:
+            port, decided = _origin(reason)
+            if decided is not None and decided is not self.value:
+                return f"because {port} {self.has(reason, decided)}, {self.trace.place(decided.step)}".rstrip(
+                    ", "
+                )
+        settings = [setting_text(self.call.module, reason.facet, reason.wanted) for reason in self.reasons]
+        settings = list(dict.fromkeys(text for text in settings if text))
+        return f"because {self.consumer} has {_and(settings)}" if settings else ""
+
+    def has(self, reason: Reason, decided: Value) -> str:
+        """Say what the other connection has that decided a symbol or a variable."""
+        gap = reason.gap
+        if gap is not None and reason.code == "batch":
+            return f"comes from {_and(map(self.trace.step, self.trace.makers(gap.wanted.symbols())))}"
+        if gap is not None:
+            counted = (
+                self.trace.unit(gap.wanted, decided.type) if reason.axis is None else self.unit_of(reason)
+            )
+            return f"has {gap.wanted} {counted}"
+        wanted = reason.wanted
+        return f"has {reason.facet} {wanted if isinstance(wanted, Vocab) else facet_text(wanted)}"
+
+
+def _origin(reason: Reason) -> tuple[str, Value | None]:
+    """Give the port and the value that had decided a size; `compose` passes them to `compare`."""
+    origin: tuple[str, Value] | None = reason.origin
+    return origin or ("", None)
+
+
+def _needs_owners(reason: Reason) -> bool:
+    if reason.gap is None:
+        return False
+    return (
+        reason.code == "batch"
+        or reason.gap.kind == "owner"
+        or str(reason.gap.given) == str(reason.gap.wanted)
+    )
+
+
+def _setting(module: NeuralModule, rate: Fraction | None) -> str:
+    """Name the setting behind a change of size, such as ` (stride 2)`."""
+    if not rate:
+        return ""
+    number = rate.denominator if rate.numerator == 1 else rate.numerator if rate.denominator == 1 else None
+    for name, value in _numbers(module_fields(module)):
+        if value == number:
+            return f" ({name} {value})"
+    return f" (times {rate})"
+
+
+def _numbers(fields: dict[str, Any]) -> list[tuple[str, int]]:
+    """List whole-number settings, those that are known to change sizes first."""
+    numbers = [
+        (name, value)
+        for name, value in fields.items()
+        if isinstance(value, int) and not isinstance(value, bool)
+    ]
+    return sorted(numbers, key=lambda item: not item[0].startswith(_RESIZERS))
+
+
+def _and(words: Iterable[str]) -> str:
+    return " and ".join(dict.fromkeys(words))
+
+
+def _clause(text: str) -> str:
+    """Begin a clause: "It is 3 too long" goes on as "it is 3 too long", names keep their capital."""
+    head = text.partition(" ")[0]
+    return text[:1].lower() + text[1:] if head in ("It", "Its", "No", "Axis") else text
+
+
+def _sentence(text: str) -> str:
+    """Begin a sentence, but leave the names of facets as they are written."""
+    head = text.partition(" ")[0]
+    is_name = not head.isalpha() or text[len(head) :].startswith(" is ")
+    return f"{text if is_name and head not in ('it', 'its') else text[:1].upper() + text[1:]}."

@@ -1,0 +1,161 @@
+"""What to say when a call is not written as it has to be: positional, misspelt, forgotten arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from neumo.graph.candidates import Surroundings
+from neumo.graph.compose import Call
+from neumo.graph.module import NeuralModule, label_of
+from neumo.graph.value import Record, Value, values_of
+from neumo.graph.ways_out import missing_fixes
+from neumo.types import Fix, PortError, Row, Source, nearest
+
+
+def place_of(call: Call, port: str | None = None) -> Callable[[], Source | None]:
+    """Give a function that finds the argument in the user's text when the message is printed."""
+    location = call.location
+    return lambda: None if location is None else location.place(port)
+
+
+def misuse_error(call: Call, positional: Sequence[object]) -> PortError:
+    """Explain arguments that are not values for known ports."""
+    if positional:
+        return _positional_error(call, positional)
+    takes = call.signature.takes
+    unknown = [port for port in call.arguments if port not in takes]
+    if unknown:
+        return _unknown_error(call, unknown)
+    wrong = next(port for port, value in call.arguments.items() if not _is_input(call, port, value))
+    return _argument_error(call, wrong, call.arguments[wrong])
+
+
+def _is_input(call: Call, port: str, value: object) -> bool:
+    if value is None or isinstance(value, Value):
+        return True
+    if not call.signature.takes[port].many or not isinstance(value, tuple | list):
+        return False
+    items = cast("Sequence[object]", value)
+    return bool(items) and all(isinstance(item, Value) for item in items)
+
+
+def _positional_error(call: Call, positional: Sequence[object]) -> PortError:
+    label, ports = label_of(call.module), list(call.signature.takes)
+    free = [port for port in ports if port not in call.arguments]
+    around = Surroundings(call)
+    pairs = zip(free, positional, strict=False)
+    written = ", ".join(f"{port}={_spell(around, value)}" for port, value in pairs)
+    fixes = [f"write {written}"] if written else []
+    return PortError(
+        f"{label} takes its inputs by name",
+        code="positional",
+        where=place_of(call, "0"),
+        details=[Row("takes", ", ".join(ports) or "nothing")],
+        why="A position does not say which port is meant, and ports may be added later.",
+        fixes=fixes,
+    )
+
+
+def _spell(around: Surroundings, value: object) -> str:
+    if isinstance(value, Value):
+        return around.spell(value)
+    return "..."
+
+
+def _unknown_error(call: Call, unknown: list[str]) -> PortError:
+    label, takes = label_of(call.module), call.signature.takes
+    free = [port for port in takes if port not in call.arguments]
+    around = Surroundings(call)
+    fixes: list[Fix] = []
+    for port in unknown:
+        match = nearest(port, free) or nearest(port, takes)
+        value = call.arguments[port]
+        if match is None and len(unknown) == len(free) == 1:
+            match = free[0]
+        if match is not None:
+            shown = around.spell(value) if isinstance(value, Value) else "..."
+            fixes.append(Fix(f"did you mean {match}={shown}?"))
+    gives = ", ".join(call.signature.gives)
+    why: list[str] = [
+        f"{label} gives {port!r}, it does not take it." for port in unknown if port in call.signature.gives
+    ]
+    return PortError(
+        f"{label} has no port {' and no port '.join(repr(port) for port in unknown)}",
+        code="unknown-port",
+        where=place_of(call, unknown[0]),
+        details=[Row("takes", ", ".join(takes) or "nothing"), Row("gives", gives or "nothing")],
+        why=why,
+        fixes=fixes,
+    )
+
+
+def _argument_error(call: Call, port: str, value: object) -> PortError:
+    what, why, fixes = _describe(call, port, value)
+    return PortError(
+        f"{label_of(call.module)}.{port} cannot take {what}",
+        code="argument",
+        where=place_of(call, port),
+        details=[Row("wanted", str(call.env.type(call.instance.takes[port])))],
+        why=why,
+        fixes=fixes,
+    )
+
+
+def _describe(call: Call, port: str, value: object) -> tuple[str, str, list[Fix]]:
+    """Say what was passed instead of a value, why that cannot be, and what to write."""
+    spelled = _name_of(call, value)
+    if isinstance(value, Record):
+        why = f"A port takes one value, such as {spelled or 'batch'}.{port}."
+        what = f"a record of {len(value)} values ({', '.join(values_of(value))})"
+        return what, why, _parts_that_fit(call, port, value, spelled or "the record")
+    if isinstance(value, NeuralModule):
+        what = f"a module, {type(value).__name__}, that has not been called"
+        return what, "Call the module first; what it gives can be connected.", []
+    kind = type(value)
+    if isinstance(value, tuple | list):
+        if call.instance.takes[port].many:
+            return f"a {kind.__name__} that does not hold values", "It takes a list of one value or more.", []
+        return f"a {kind.__name__}", "This port takes one value.", []
+    what = f"data ({kind.__module__}.{kind.__name__})".replace("builtins.", "")
+    why = "Symbolic values connect modules; data comes from a data layer or open inputs, at run time."
+    return what, why, [Fix(f"declare it with inputs({port}=...), and pass the data to infer")]
+
+
+def _parts_that_fit(call: Call, port: str, record: Record, spelled: str) -> list[Fix]:
+    around = Surroundings(call)
+    parts = {(id(part.step), part.port): name for name, part in values_of(record).items()}
+    fitting = around.fitting(port, call.instance.takes[port], call.env)
+    names = [parts[key] for each in fitting if (key := (id(each.step), each.port)) in parts]
+    return [Fix(f"pass {spelled}.{name}, not {spelled}", "fits") for name in names[:2]]
+
+
+def _name_of(call: Call, thing: object) -> str:
+    return next(
+        (name for name, value in call.variables().items() if value is thing and not name.startswith("_")), ""
+    )
+
+
+def missing_error(call: Call, missing: list[str]) -> PortError:
+    """Explain ports that were left out, after what was given has been unified: few values fit then."""
+    label = label_of(call.module)
+    around = Surroundings(call)
+    wanted = {port: call.instance.takes[port] for port in missing}
+    rows = [Row("wanted", f"{port}: {call.env.type(found)}") for port, found in wanted.items()]
+    empty = [port for port in missing if port in call.arguments]
+    ports = ", ".join(missing[:-1]) + (" and " if len(missing) > 1 else "") + missing[-1]
+    fixes = missing_fixes(around, wanted)
+    why: list[str] = []
+    if empty:
+        why.append(f"{' and '.join(empty)} got None, which only optional ports may be.")
+    if not fixes:
+        why.append(f"No value that has been made so far fits {missing[0]}.")
+    return PortError(
+        f"{label} needs {ports}, which {'was' if len(missing) == 1 else 'were'} left out",
+        code="missing",
+        where=place_of(call, empty[0] if empty else None),
+        details=rows,
+        why=why,
+        fixes=fixes,
+        data={"ports": missing},
+    )

@@ -1,0 +1,322 @@
+"""Composes a graph from the steps of a recipe, and goes on after a mistake to find the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, cast
+
+from neumo.graph.graph import Graph
+from neumo.graph.inputs import open_inputs
+from neumo.graph.module import NeuralModule, signature_of
+from neumo.graph.order import cycle_error, find_cycle
+from neumo.graph.source import TextSite
+from neumo.graph.value import Record, Value
+from neumo.graph.yaml_read import Node, YamlPlace
+from neumo.graph.yaml_scope import Scope, Spoilt, known_names, located
+from neumo.graph.yaml_steps import Argument, Call, Reference, parse_reference, parse_step
+from neumo.graph.yaml_values import known_vocabs
+from neumo.types.errors import NeumoError, PortError, Row, did_you_mean
+from neumo.types.notation import parse
+from neumo.types.type import NeuralType
+
+_KEYS: Final = ("mode", "inputs", "steps", "outputs")
+_MODES: Final = ("both", "train", "infer")
+
+
+class GraphReader:
+    """Reads one graph; names stand for records, for single values, or for None where a mistake is noted."""
+
+    def __init__(
+        self,
+        name: str,
+        node: Node,
+        modules: Mapping[str, NeuralModule | None],
+        graphs: Mapping[str, Graph | None],
+        scope: Scope,
+    ) -> None:
+        self.name = name
+        self.node = node
+        self.modules = modules
+        self.graphs = graphs
+        self.scope = scope
+        self.values: dict[str, Record | Value | None] = {}
+        self.used: set[str] = set()
+        self.unknown: set[str] = set()
+        self.notes: list[str] = []
+
+    def read(self) -> Graph | None:
+        """Read the graph; None once its mistakes are noted."""
+        before = len(self.scope.problems)
+        if not self._check_keys():
+            return None
+        mode = self._mode()
+        self._read_inputs()
+        calls = self._parse_steps()
+        for name, call in calls.items():
+            self._run_step(name, call, calls)
+        outputs = self._read_outputs(calls)
+        if len(self.scope.problems) > before or outputs is None or None in self.values.values():
+            return None  # an older mistake, in a module for instance, spoils a graph as well
+        try:
+            graph = Graph(self.name, mode, outputs)
+        except NeumoError as error:
+            self.scope.note(error, self.node.key)
+            return None
+        self._note_idle(graph, calls)
+        return graph
+
+    def _check_keys(self) -> bool:
+        if not self.node.is_map:
+            what = f"the graph {self.name} must have steps, and is {self.node.describe()}"
+            self.scope.refuse(what, self.node.place, code="recipe-key")
+            return False
+        for key, child in self.node.data.items():
+            if key not in _KEYS:
+                known = [f"it may have {', '.join(_KEYS)}"]
+                fixes = did_you_mean(key, _KEYS)
+                self.scope.refuse(
+                    f"a graph has no {key!r}", child.key, code="recipe-key", details=known, fixes=fixes
+                )
+        if "steps" not in self.node.data:
+            what = f"the graph {self.name} has no steps"
+            self.scope.refuse(what, self.node.key, code="recipe-key", fixes=["add `steps:`, one call a line"])
+            return False
+        return True
+
+    def _mode(self) -> Literal["both", "train", "infer"]:
+        node = self.node.data.get("mode")
+        if node is None or node.data in _MODES:
+            return "both" if node is None else node.data
+        fixes = did_you_mean(str(node.data), _MODES)
+        self.scope.refuse(
+            f"mode must be both, train or infer, not {node.describe()}", node.place, fixes=fixes
+        )
+        return "both"
+
+    def _mapping(self, key: str) -> dict[str, Node]:
+        node = self.node.data.get(key)
+        if node is None or node.data is None:
+            return {}
+        if not node.is_map:
+            what = f"{key} of the graph {self.name} must be a mapping by name, not {node.describe()}"
+            self.scope.refuse(what, node.place)
+            return {}
+        return node.data
+
+    def _read_inputs(self) -> None:
+        ports: dict[str, NeuralType] = {}
+        places: dict[str, YamlPlace] = {}
+        for name, node in self._mapping("inputs").items():
+            self.values[name] = None
+            places[name] = node.place
+            if not isinstance(node.data, str):
+                what = (
+                    f"the input {name} must be a type such as Audio(rate=16000)[B, T], not {node.describe()}"
+                )
+                self.scope.refuse(what, node.place)
+                continue
+            try:
+                ports[name] = parse(node.data, names=known_vocabs(self.scope))
+            except NeumoError as error:
+                self.scope.note(error, node.place)
+        if not ports:
+            return
+        where = next(iter(places.values()))
+        try:
+            record = open_inputs(ports, location=TextSite(where, places))
+        except NeumoError as error:
+            self.scope.note(error, self.node.data["inputs"].key)
+            return
+        self.values.update(_values(record))
+
+    def _parse_steps(self) -> dict[str, Call | None]:
+        calls: dict[str, Call | None] = {}
+        for name, node in self._mapping("steps").items():
+            if name in self.values:
+                what = f"{name} is an input of the graph {self.name} and a step as well"
+                self.scope.refuse(what, node.key, code="recipe-name", fixes=["give the step another name"])
+            if not name.isidentifier():
+                fixes = ["use letters, digits and underscores"]
+                self.scope.refuse(f"{name!r} cannot name a step", node.key, code="recipe-name", fixes=fixes)
+            try:
+                calls[name] = parse_step(node)
+            except NeumoError as error:
+                self.scope.problems.append(error)
+                calls[name] = None
+        return calls
+
+    def _run_step(self, name: str, call: Call | None, calls: Mapping[str, Call | None]) -> None:
+        """Compose one step; what it gives is None if it, or something that it needs, is wrong."""
+        if call is None:
+            self.values[name] = None
+            return
+        module = self._callee(call)
+        inputs: dict[str, Any] = {}
+        spoilt = module is None
+        for argument in call.arguments:
+            try:
+                inputs[argument.port] = self._argument(argument, name, calls)
+            except Spoilt:
+                spoilt = True
+        if module is not None and spoilt:
+            self._check_ports(call, module)
+        self.values[name] = None if spoilt or module is None else self._compose(module, inputs, name, call)
+
+    def _callee(self, call: Call) -> NeuralModule | Graph | None:
+        name = call.module
+        self.used.add(name)
+        if name in self.modules:
+            return self.modules[name]
+        if name in self.graphs:
+            return self.graphs[name]
+        self.scope.refuse(
+            f"no module is called {name!r}",
+            call.place,
+            code="recipe-name",
+            details=[f"the modules are {known_names(self.modules)}"],
+            fixes=did_you_mean(name, [*self.modules, *self.graphs]),
+        )
+        return None
+
+    def _compose(
+        self, module: NeuralModule | Graph, inputs: dict[str, Any], name: str, call: Call
+    ) -> Record | None:
+        from neumo.graph.compose import compose, nest
+
+        places = {argument.port: argument.place for argument in call.arguments}
+        step = self.node.data["steps"].data[name]
+        try:
+            if isinstance(module, Graph):
+                return nest(module, inputs)
+            known = {key: value for key, value in self.values.items() if value is not None}
+            return compose(module, inputs, location=TextSite(step.place, places), names=known)
+        except NeumoError as error:
+            self.scope.problems.append(located(error, step.place, force=isinstance(module, Graph)))
+        return None
+
+    def _check_ports(self, call: Call, module: NeuralModule | Graph) -> None:
+        """Check the port names of a step that cannot be composed; its types wait for the earlier mistake."""
+        known = list(module.inputs) if isinstance(module, Graph) else list(signature_of(module).takes)
+        for argument in call.arguments:
+            if argument.port not in known:
+                error = PortError(
+                    f"{call.module} has no port {argument.port!r}",
+                    code="unknown-port",
+                    where=argument.place,
+                    details=[Row("takes", ", ".join(known) or "nothing")],
+                    fixes=did_you_mean(argument.port, known),
+                )
+                self.scope.problems.append(error)
+
+    def _argument(self, argument: Argument, step: str, calls: Mapping[str, Call | None]) -> Any:
+        values = [self._value(reference, step, calls) for reference in argument.values]
+        return tuple(values) if argument.many else values[0]
+
+    def _value(self, reference: Reference, step: str, calls: Mapping[str, Call | None]) -> Value:
+        name = reference.step
+        if name not in self.values:
+            if name not in self.unknown:  # once is enough
+                self._refuse_unknown(reference, step, calls)
+            self.unknown.add(name)
+            raise Spoilt
+        found = self.values[name]
+        if found is None:
+            raise Spoilt
+        if isinstance(found, Value):
+            if reference.port is None:
+                return found
+            what = f"{name} is an input, a single value: it has no {reference.port!r}"
+            self.scope.refuse(what, reference.place, code="output", fixes=[f"write {name}"])
+            raise Spoilt
+        return self._output(found, reference)
+
+    def _output(self, record: Record, reference: Reference) -> Value:
+        ports = _values(record)
+        if reference.port is None and len(ports) == 1:
+            return next(iter(ports.values()))
+        if reference.port in ports:
+            return ports[reference.port]
+        name = reference.step
+        what = (
+            f"{name} gives several values: say which"
+            if reference.port is None
+            else f"{name} gives no {reference.port!r}"
+        )
+        fixes = (
+            [f"write {name}.{port}" for port in list(ports)[:3]]
+            if reference.port is None
+            else did_you_mean(reference.port, ports)
+        )
+        details = [f"it gives {', '.join(ports) or 'nothing'}"]
+        self.scope.refuse(what, reference.place, code="output", details=details, fixes=fixes)
+        raise Spoilt
+
+    def _refuse_unknown(self, reference: Reference, step: str, calls: Mapping[str, Call | None]) -> None:
+        name = reference.step
+        if name in calls:
+            uses = {key: _uses(call) for key, call in calls.items()}
+            cycle = find_cycle({step: uses[step], **uses})
+            if cycle and step in cycle and name in cycle:
+                self.scope.problems.append(cycle_error(cycle, reference.place))
+                return
+            what = f"the step {step} uses {name}, which comes later"
+            self.scope.refuse(what, reference.place, code="recipe-name", fixes=[f"move the step {name} up"])
+            return
+        details = [f"known here: {known_names(self.values)}"]
+        fixes: list[Any] = list(did_you_mean(name, self.values))
+        if name in self.modules:
+            fixes.append(f"{name} is a module; a step must call it first, such as x: {name}(...)")
+        what = f"nothing is called {name!r} here"
+        self.scope.refuse(what, reference.place, code="recipe-name", details=details, fixes=fixes)
+
+    def _read_outputs(self, calls: Mapping[str, Call | None]) -> dict[str, Value] | None:
+        node = self.node.data.get("outputs")
+        if node is None:
+            return self._sinks(calls)
+        if not node.is_map and not node.is_list:
+            self.scope.refuse(
+                f"outputs must be a mapping such as {{loss: ctc.loss}}, not {node.describe()}", node.place
+            )
+            return None
+        pairs = node.data.items() if node.is_map else [(None, child) for child in node.data]
+        outputs: dict[str, Value] = {}
+        for name, child in cast("Any", pairs):
+            try:
+                reference = parse_reference(child)
+                outputs[name or reference.port or reference.step] = self._value(reference, "outputs", {})
+            except NeumoError as error:
+                self.scope.problems.append(error)
+            except Spoilt:
+                continue
+        return outputs
+
+    def _sinks(self, calls: Mapping[str, Call | None]) -> dict[str, Value]:
+        """Without `outputs:`, everything is an output that comes out of steps which feed no other step."""
+        feeding = {name for call in calls.values() for name in _uses(call)}
+        outputs: dict[str, Value] = {}
+        for step in calls:
+            record = self.values.get(step)
+            if step in feeding or not isinstance(record, Record):
+                continue
+            for port, value in _values(record).items():
+                outputs[port if port not in outputs else f"{step}_{port}"] = value
+        return outputs
+
+    def _note_idle(self, graph: Graph, calls: Mapping[str, Call | None]) -> None:
+        kept = {id(step) for step in graph.steps}
+        for name in calls:
+            record = self.values.get(name)
+            if isinstance(record, Record) and not any(id(value.step) in kept for value in record):
+                self.notes.append(f"graph {self.name}: no output needs the step {name}")
+        taken = {id(value) for value in graph.inputs.values()}
+        for name in self._mapping("inputs"):
+            if id(self.values.get(name)) not in taken:
+                self.notes.append(f"graph {self.name}: nothing uses the input {name}")
+
+
+def _values(record: Record) -> dict[str, Value]:
+    return record._asdict()  # pyright: ignore[reportPrivateUsage]
+
+
+def _uses(call: Call | None) -> list[str]:
+    return [] if call is None else [value.step for argument in call.arguments for value in argument.values]

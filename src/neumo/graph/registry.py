@@ -1,0 +1,107 @@
+"""The registry: finds the class that a recipe or a model file names, without importing what the file says."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from typing import TYPE_CHECKING
+
+from neumo.types import GraphError
+
+if TYPE_CHECKING:
+    from neumo.graph.module import NeuralModule
+
+# Our own rooms that define modules; a name that is not known yet makes the registry look into these only.
+COLLECTIONS = ("neumo.graph.adapters", "neumo.graph.inputs", "neumo.metrics", "neumo.asr.modules")
+
+_kinds: dict[str, dict[str, type[NeuralModule]]] = {}  # class name -> {module.qualname: class}, oldest first
+
+
+def register(cls: type[NeuralModule]) -> type[NeuralModule]:
+    """Make a class known to recipes by its name; defining a subclass of `NeuralModule` does this itself."""
+    homonyms = _kinds.setdefault(cls.__name__, {})
+    homonyms.pop(_path(cls), None)  # a notebook cell that is run again replaces its class
+    homonyms[_path(cls)] = cls
+    return cls
+
+
+def lookup(kind: str) -> type[NeuralModule]:
+    """Find a module class by name: `ConvEncoder`, or `my_models.ConvEncoder` where two have that name.
+
+    >>> lookup("Resample").__name__
+    'Resample'
+
+    Raises `GraphError` with the nearest match if no class that has been defined so far is called so. Nothing
+    is imported because a file says it: import the module that defines your classes before loading the file.
+    """
+    found = _find(kind)
+    if found is None:
+        _open_collections()
+        found = _find(kind)
+    if found is None:
+        raise _unknown(kind)
+    return found
+
+
+def kind_of(cls: type[NeuralModule]) -> str:
+    """Give the shortest name under which `lookup` finds this very class."""
+    return cls.__name__ if _find(cls.__name__) is cls else _path(cls)
+
+
+def known_kinds() -> list[str]:
+    """List the names of all classes that recipes can use now, sorted."""
+    _open_collections()
+    return sorted(_kinds)
+
+
+def _path(cls: type[NeuralModule]) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _find(kind: str) -> type[NeuralModule] | None:
+    """Ours win over a user's class of the same name: a recipe means the same whatever else is imported."""
+    name = kind.rpartition(".")[2]
+    homonyms = _kinds.get(name, {})
+    if name != kind:
+        return homonyms.get(kind)
+    ours = [cls for cls in homonyms.values() if cls.__module__.startswith("neumo.")]
+    if ours:
+        return ours[-1]
+    homes = {cls.__module__ for cls in homonyms.values()}
+    if len(homes) > 1:
+        raise GraphError(
+            f"{len(homes)} classes are called {kind}",
+            code="kind",
+            fixes=[f"write {path}" for path in homonyms],
+        )
+    return list(homonyms.values())[-1] if homonyms else None
+
+
+def _open_collections() -> None:
+    for name in COLLECTIONS:
+        if name not in sys.modules and _exists(name):
+            importlib.import_module(name)
+
+
+def _exists(name: str) -> bool:
+    """Say whether this installation has that room; `find_spec` imports our own parent package at most."""
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _unknown(kind: str) -> GraphError:
+    from difflib import get_close_matches
+
+    near = get_close_matches(kind.rpartition(".")[2], _kinds, n=3, cutoff=0.6)
+    home = kind.rpartition(".")[0]
+    imports = [f"import {home} before the file is loaded, if it defines this class"] if home else []
+    return GraphError(
+        f"no module kind is called {kind!r}",
+        code="kind",
+        fixes=[f"did you mean {name}?" for name in near]
+        + imports
+        + ["import your own module that defines the class first: a file never makes neumo import code"],
+    )

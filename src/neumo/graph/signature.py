@@ -1,0 +1,64 @@
+"""Signatures: the typed ports that a neural module takes and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from keyword import iskeyword
+
+from neumo.types import GraphError, NeuralType, Scheme
+
+
+def _no_ports() -> Mapping[str, NeuralType]:
+    return {}
+
+
+@dataclass(frozen=True)
+class Signature:
+    """States what a module takes and what it gives, port by port, in order.
+
+    >>> from neumo.types import Audio, B, Lengths, T
+    >>> mono = Signature(takes={"audio": Audio(rate=16000)[B, T]}, gives={"audio_len": Lengths(T)[B]})
+    >>> list(mono.takes), list(mono.gives)
+    (['audio'], ['audio_len'])
+
+    Symbols that occur in `takes` are solved anew at each call; symbols that occur in `gives` only are new at
+    each call and equal to nothing else. Raises `GraphError` for a port that is no Python name or not typed.
+    """
+
+    takes: Mapping[str, NeuralType] = field(default_factory=_no_ports)
+    gives: Mapping[str, NeuralType] = field(default_factory=_no_ports)
+
+    def __post_init__(self) -> None:
+        for side in ("takes", "gives"):
+            ports: Mapping[str, object] = getattr(self, side)
+            for name, port in ports.items():
+                _check_port(side, name, port)
+
+    @cached_property
+    def scheme(self) -> Scheme:
+        """The ports prepared for many calls."""
+        return Scheme(self.takes, self.gives)
+
+    def __str__(self) -> str:
+        return f"({_ports(self.takes)}) -> ({_ports(self.gives)})"
+
+
+def _check_port(side: str, name: object, port: object) -> None:
+    if not isinstance(name, str) or not name.isidentifier() or iskeyword(name) or name.startswith("_"):
+        raise GraphError(
+            f"a port of `{side}` is called {name!r}, which is not a name that can be written in a call",
+            code="signature",
+            fixes=["use a Python name that does not start with an underscore, such as 'mel_len'"],
+        )
+    if not isinstance(port, NeuralType):
+        raise GraphError(
+            f"port {name!r} of `{side}` is {port!r}, which is not a neural type",
+            code="signature",
+            fixes=["write the element with its axes, such as Audio(rate=16000)[B, T] or Loss()[()]"],
+        )
+
+
+def _ports(ports: Mapping[str, NeuralType]) -> str:
+    return ", ".join(f"{name}: {port}" for name, port in ports.items())

@@ -1,0 +1,158 @@
+"""Looks back from a call: which module made a value or a size, on which line, and along which path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+from neumo.graph.compose import Call
+from neumo.graph.module import NeuralModule, label_of
+from neumo.graph.order import order_steps
+from neumo.graph.value import Step, Value
+from neumo.types import Audio, Ids, Kind, Lengths, NeuralType, Size, Symbol, Text
+from neumo.types.gap import slopes
+
+
+class Trace:
+    """Everything upstream of one call, with names that tell modules of one class apart."""
+
+    def __init__(self, call: Call) -> None:
+        values = [
+            v for source in call.inputs.values() for v in (source if isinstance(source, tuple) else (source,))
+        ]
+        self.steps: list[Step] = order_steps(value.step for value in values)
+        self._labels = _number_labels([*(step.module for step in self.steps), call.module])
+        self._makers = _find_makers(self.steps)
+        self._calls = _number_calls(self.steps)
+
+    def label(self, module: NeuralModule) -> str:
+        """Name a module, numbered where several have one name: `SpeechData_2`."""
+        return self._labels.get(id(module)) or label_of(module)
+
+    def step(self, step: Step) -> str:
+        """Name a call: by its module, or as `call 2 of SpeechData` where there are several."""
+        number = self._calls.get(id(step), 0)
+        return f"call {number} of {self.label(step.module)}" if number else self.label(step.module)
+
+    def name(self, value: Value) -> str:
+        """Name a value by its module and port."""
+        return f"{self.label(value.step.module)}.{value.port}"
+
+    def place(self, step: Step) -> str:
+        """Say on which line a step was written."""
+        return "" if step.location is None else str(step.location.place())
+
+    def made_by(self, step: Step) -> str:
+        """Say which module made something, and on which line."""
+        return f"{self.step(step)}, {self.place(step)}".rstrip(", ")
+
+    def makers(self, symbols: Iterable[Symbol]) -> list[Step]:
+        """List the steps that made these sizes, in the order of composition."""
+        found = {id(step): step for symbol in symbols if (step := self._makers.get(symbol)) is not None}
+        return sorted(found.values(), key=lambda step: step.serial)
+
+    def source_of(self, size: Size) -> Value | None:
+        """Give the value along whose axis a size runs in the end: the audio that frames were made of."""
+        for value in (value for step in self.steps for value in step.outputs.values()):
+            if any(axis.symbol is not None and axis.symbol in size.symbols() for axis in value.type.axes):
+                return value
+        return None
+
+    def unit(self, size: Size, of: NeuralType | None = None) -> str:
+        """Name what a size along time counts: samples of audio, symbols of a text, or frames."""
+        source = self.source_of(size)
+        if of is not None and isinstance(of.element, Audio):
+            return "samples"
+        if source is not None and isinstance(source.type.element, Ids | Text):
+            return "symbols"
+        bare = size.symbol is not None
+        return (
+            "samples" if bare and source is not None and isinstance(source.type.element, Audio) else "frames"
+        )
+
+    def with_owners(self, shown: NeuralType) -> NeuralType:
+        """Give every symbol the name of the module that made it, for printing."""
+        owned: dict[Symbol, Size] = {}
+        for symbol in shown.symbols():
+            maker = self._makers.get(symbol)
+            owner = self.label(maker.module) if maker is not None else ""
+            number = self._calls.get(id(maker), 0) if maker is not None else 0
+            owner = f"{owner}.call{number}" if number else owner
+            owned[symbol] = Symbol(symbol.name, symbol.uid, symbol.rigid, owner).size
+        return shown.substitute(owned)
+
+    def path(self, value: Value) -> list[str]:
+        """Follow a value back to its source, along the inputs that decided its sizes."""
+        names = [self.name(value)]
+        step = value.step
+        symbols = value.type.symbols()
+        while step.inputs:
+            edges = [each for _, each in step.edges()]
+            following = max(edges, key=lambda each: (len(symbols & each.type.symbols()), -edges.index(each)))
+            names.append(self.name(following))
+            step = following.step
+        if len(names) > 7:
+            names = [*names[:4], "...", *names[-2:]]
+        return names[::-1]
+
+    def is_upstream(self, early: Step, late: Step) -> bool:
+        """Say whether `late` depends on `early`."""
+        return early is not late and id(late) in self._downstream(early)
+
+    def _downstream(self, early: Step) -> set[int]:
+        """Collect the steps that depend on one, and itself."""
+        found = {id(early)}
+        for step in self.steps:
+            if any(id(value.step) in found for _, value in step.edges()):
+                found.add(id(step))
+        return found
+
+    def resizers(self, given: Value, decided: Value) -> list[tuple[Step, Fraction | None]]:
+        """List the steps between two values that change a time axis, with the factor of each."""
+        downstream = self._downstream(given.step)
+        found: list[tuple[Step, Fraction | None]] = []
+        for step in order_steps([decided.step]):
+            if step is given.step or id(step) not in downstream:
+                continue
+            before = {slope for _, value in step.edges() for slope in _rates(value.type)}
+            after = {slope for value in step.outputs.values() for slope in _rates(value.type)}
+            if after and before and not after & before:
+                factor = after.pop() / before.pop() if len(after) == len(before) == 1 else None
+                found.append((step, factor))
+        return found
+
+
+def _rates(of: NeuralType) -> set[Fraction]:
+    """How fast each time axis (or what lengths count) grows with the size it comes from."""
+    sizes = [axis.size for axis in of.axes if axis.kind is Kind.TIME]
+    if isinstance(of.element, Lengths):
+        sizes.append(of.element.of)
+    return {slope for size in sizes if size is not None for slope in slopes(size).values()}
+
+
+def _number_labels(modules: Iterable[NeuralModule]) -> dict[int, str]:
+    labels: dict[int, str] = {}
+    counts: dict[str, int] = {}
+    for module in modules:
+        if id(module) not in labels:
+            label = label_of(module)
+            counts[label] = counts.get(label, 0) + 1
+            labels[id(module)] = label if counts[label] == 1 else f"{label}_{counts[label]}"
+    return labels
+
+
+def _number_calls(steps: Iterable[Step]) -> dict[int, int]:
+    """Number the calls of modules that are called more than once, from 1."""
+    calls: dict[int, list[Step]] = {}
+    for step in steps:
+        calls.setdefault(id(step.module), []).append(step)
+    return {id(step): n for many in calls.values() if len(many) > 1 for n, step in enumerate(many, start=1)}
+
+
+def _find_makers(steps: Iterable[Step]) -> dict[Symbol, Step]:
+    makers: dict[Symbol, Step] = {}
+    for step in steps:
+        for value in step.outputs.values():
+            for symbol in value.type.symbols():
+                makers.setdefault(symbol, step)
+    return makers

@@ -1,0 +1,180 @@
+"""Symbolic values: what a call returns, where it came from, and what its type is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import count
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from neumo.graph.module import NeuralModule, label_of
+from neumo.graph.source import CallSite, Location, caller
+from neumo.types import GraphError, NeuralType, Row
+
+if TYPE_CHECKING:
+    from neumo.types import Environment, Obligation, Reason
+
+_serials = count()
+
+
+class Value:
+    """Stands for a tensor that a step will give: it has a type, and no data.
+
+    >>> from neumo.graph.inputs import inputs
+    >>> from neumo.types import Audio, B, T
+    >>> inputs(audio=Audio(rate=16000)[B, T]).audio
+    inputs.audio: Audio(rate=16000)[B, T]
+
+    `value.step` is the call that gives it, `value.port` the name of the output, `value.type` its type with
+    the sizes that the connections have fixed.
+    """
+
+    __slots__ = ("port", "step", "type")
+
+    def __init__(self, step: Step, port: str, type: NeuralType) -> None:
+        self.step = step
+        self.port = port
+        self.type = type
+
+    @property
+    def name(self) -> str:
+        """Its module and port, such as `MelSpectrogram.mel_len`."""
+        return f"{label_of(self.step.module)}.{self.port}"
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.type}"
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        printer.text(repr(self))
+
+    def _no_data(self, *_: object) -> NoReturn:
+        raise GraphError(
+            f"{self.name} is a symbolic value: it has a type but no data to compute with",
+            code="symbolic",
+            why="Composing only connects modules; numbers exist when an action runs the graph.",
+            fixes=["put the computation into a module", "run the graph: NeuralFactory().infer(graph)"],
+        )
+
+    __bool__ = __float__ = __int__ = __len__ = _no_data
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __matmul__ = __neg__ = (
+        _no_data
+    )
+    __getitem__ = __iter__ = _no_data
+
+
+class Record:
+    """Holds the values that one call returned, by name: `batch.audio`, `batch.audio_len`.
+
+    >>> from neumo.graph.inputs import inputs
+    >>> from neumo.types import Audio, B, Lengths, T
+    >>> inputs(audio=Audio(rate=16000)[B, T], audio_len=Lengths(T)[B])
+    inputs gives
+      audio: Audio(rate=16000)[B, T]
+      audio_len: Lengths(T)[B]
+
+    A record iterates over its values in the order of the signature, so `audio, audio_len = ...` works.
+    """
+
+    __slots__ = ("_source", "_values")
+
+    _source: str
+    _values: dict[str, Value]
+
+    def __init__(self, source: str, values: Mapping[str, Value]) -> None:
+        object.__setattr__(self, "_source", source)
+        object.__setattr__(self, "_values", dict(values))
+
+    def __getattr__(self, name: str) -> Value:
+        if name.startswith("_"):
+            raise AttributeError(name)  # copy and pickle ask for these before there are any values
+        return self[name]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a record cannot be changed: {self._source}.{name} is what the call returned")
+
+    def __getitem__(self, name: str) -> Value:
+        if name not in self._values:
+            raise self._unknown(name)
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[Value]:
+        return iter(self._values.values())
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+    def __dir__(self) -> list[str]:
+        return [*object.__dir__(self), *self._values]
+
+    def __repr__(self) -> str:
+        rows = [f"  {name}: {value.type}" for name, value in self._values.items()]
+        return "\n".join([f"{self._source} gives", *rows]) if rows else f"{self._source} gives nothing"
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        printer.text(repr(self))
+
+    def _asdict(self) -> dict[str, Value]:
+        """Give the values by name, in the order of the signature."""
+        return dict(self._values)
+
+    def _unknown(self, name: str) -> UnknownOutput:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, self._values, n=1, cutoff=0.5)
+        frame = caller()
+        site = None if frame is None else CallSite(frame.f_code, frame.f_lasti)
+        return UnknownOutput(
+            f"{self._source} gives no {name!r}",
+            code="output",
+            where=None if site is None else site.place,
+            fixes=[f"did you mean {near[0]}?"] if near else [],
+            details=[Row("gives", ", ".join(self._values) or "nothing")],
+        )
+
+
+def values_of(record: Record) -> dict[str, Value]:
+    """Give the values of a record by name, in the order of the signature."""
+    return record._asdict()  # pyright: ignore[reportPrivateUsage]
+
+
+class UnknownOutput(GraphError, AttributeError):
+    """Says that a record has no value of that name; `hasattr` and `getattr` with a default work as ever."""
+
+
+class Step:
+    """Is one call of a module in a graph: the values that went in and the values that come out.
+
+    `inputs` holds connected ports only: a value, or a tuple of values for a port that takes many. `location`
+    says where the call was written, `assumptions` lists what was taken on trust, as (port, obligation).
+    """
+
+    __slots__ = ("assumptions", "bindings", "inputs", "location", "module", "outputs", "serial", "warnings")
+
+    def __init__(
+        self, module: NeuralModule, inputs: Mapping[str, Any], location: Location | None = None
+    ) -> None:
+        self.module = module
+        self.inputs: dict[str, Value | tuple[Value, ...]] = dict(inputs)
+        self.outputs: dict[str, Value] = {}
+        self.location = location
+        self.serial = next(_serials)  # order of composition
+        self.bindings: Environment | None = (
+            None  # what the sizes and facets of the signature stand for in this call
+        )
+        self.assumptions: list[tuple[str, Obligation]] = []
+        self.warnings: list[tuple[str, Reason]] = []
+
+    def edges(self) -> Iterator[tuple[str, Value]]:
+        """Give each connection as (port, value); a port that takes many occurs once for each value."""
+        for port, source in self.inputs.items():
+            if isinstance(source, tuple):
+                for value in source:
+                    yield port, value
+            else:
+                yield port, source
+
+    def __repr__(self) -> str:
+        wiring = ", ".join(f"{port}={value.name}" for port, value in self.edges())
+        return f"{label_of(self.module)}({wiring}) -> {', '.join(self.outputs) or 'nothing'}"

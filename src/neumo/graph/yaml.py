@@ -1,0 +1,97 @@
+"""Recipes as files: a graph saved to YAML and loaded again is equal, and nothing in the file can run code.
+
+    neumo: 1
+    vocabs:
+      letters: {labels: " abcdefghijklmnopqrstuvwxyz'"}
+    modules:
+      data: {kind: SpeechData, manifest: train.jsonl, vocab: letters}
+      mel: {kind: MelSpectrogram, n_mels: 64}
+    graphs:
+      train:
+        mode: train
+        steps:
+          batch: data()
+          feats: mel(audio=batch.audio, audio_len=batch.audio_len)
+        outputs: {mel: feats.mel}
+    train: {epochs: 5}
+
+Modules are made once and shared by all graphs of the recipe. A step is a call with named arguments; without
+`outputs:` a graph gives all that comes out of its last steps. Paths are relative to the recipe's folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from neumo.graph.overrides import apply_overrides
+from neumo.graph.recipe import Recipe
+from neumo.graph.recipe_build import build_recipe
+from neumo.graph.yaml_read import TEXT, read_text, read_yaml
+from neumo.graph.yaml_write import write_recipe
+from neumo.types.errors import ConfigError
+
+if TYPE_CHECKING:
+    from neumo.graph.graph import Graph
+
+
+def load_recipe(source: str | Path, overrides: Sequence[str] = (), *, origin: str = "") -> Recipe:
+    """Read a recipe from a file or, if `source` holds line breaks, from a text; `overrides` are `key=value`.
+
+    `origin` is what messages call a text, for instance the model file that it was taken from.
+
+    >>> recipe = load_recipe('''
+    ... neumo: 1
+    ... modules:
+    ...   down: {kind: Resample, source: 22050, target: 16000}
+    ... graphs:
+    ...   speech:
+    ...     inputs: {audio: "Audio(rate=22050)[B, T]", audio_len: "Lengths(T)[B]"}
+    ...     steps: {slow: "down(audio=audio, audio_len=audio_len)"}
+    ... ''')
+    >>> list(recipe.graph().outputs)
+    ['audio', 'audio_len']
+
+    Raises an error that shows all mistakes of the recipe, each with file, line and column: `ConfigError`
+    for the text and its fields, `PortError` for wrong connections. Modules of your own are found by their
+    class name once the module that defines them has been imported.
+    """
+    text, name = read_text(source)
+    is_text = name == TEXT
+    tree = read_yaml(text, origin if is_text and origin else name)
+    if overrides:
+        apply_overrides(tree, overrides)
+    return build_recipe(tree, None if is_text else Path(name))
+
+
+def save_recipe(recipe: Recipe, path: str | Path, *, defaults: bool = False) -> None:
+    """Write a recipe to a file, from which `load_recipe` gives equal graphs with the same sharing."""
+    path = Path(path)
+    _write(path, write_recipe(recipe, path.parent, defaults=defaults))
+
+
+def recipe_text(recipe: Recipe | Graph, *, defaults: bool = False) -> str:
+    """Give the YAML text of a recipe or of a single graph; paths stay as they are."""
+    return write_recipe(recipe if isinstance(recipe, Recipe) else _alone(recipe), defaults=defaults)
+
+
+def save_graph(graph: Graph, path: str | Path) -> None:
+    """Write one graph as a recipe of its own."""
+    save_recipe(_alone(graph), path)
+
+
+def load_graph(source: str | Path, name: str | None = None) -> Graph:
+    """Read a graph of a recipe, by name or the only one."""
+    return load_recipe(source).graph(name)
+
+
+def _alone(graph: Graph) -> Recipe:
+    return Recipe(graphs={graph.name: graph})
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}", code="recipe-file") from None

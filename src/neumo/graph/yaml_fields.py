@@ -1,0 +1,150 @@
+"""Reads the fields of modules and settings from a recipe, checked against the annotations of their dataclass.
+
+Fields hold what YAML can hold: null, booleans, numbers, texts, paths, lists, mappings, nested dataclasses,
+vocabularies (by name or written out) and elements in their notation. Every wrong field is noted with its
+place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from neumo.graph.yaml_read import Node
+from neumo.graph.yaml_scope import Scope, Spoilt, known_names
+from neumo.graph.yaml_values import Unfit, read_value
+from neumo.types.errors import NeumoError, did_you_mean
+
+Made = TypeVar("Made")
+
+
+def read_object(cls: type[Made], node: Node, scope: Scope, label: str = "") -> Made:
+    """Make an object of a dataclass from a mapping; raises `Spoilt` once its mistakes are noted.
+
+    >>> from neumo.graph.yaml_read import read_yaml
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Optimizer:
+    ...     lr: float
+    ...     warmup: int = 0
+    >>> read_object(Optimizer, read_yaml("{lr: 1e-3}", "-"), Scope())
+    Optimizer(lr=0.001, warmup=0)
+    """
+    label = label or cls.__name__
+    values = read_fields(cls, node, scope, label)
+    return make(cls, values, node, scope, label)
+
+
+def read_fields(
+    cls: type,
+    node: Node,
+    scope: Scope,
+    label: str,
+    *,
+    skip: tuple[str, ...] = (),
+    preset: Callable[..., Any] | None = None,
+) -> dict[str, Any]:
+    """Read the fields that a mapping gives; raises `Spoilt` at the end if one of them is wrong.
+
+    `preset` may take settings of its own beside the fields of `cls`; keys of `skip` are read elsewhere.
+    """
+    if not node.is_map:
+        scope.refuse(f"{label} needs a mapping of its settings, not {node.describe()}", node.place)
+        raise Spoilt
+    known = field_hints(cls) | (keyword_hints(preset) if preset is not None else {})
+    values: dict[str, Any] = {}
+    spoilt = False
+    for name, child in node.data.items():
+        if name in skip:
+            continue
+        try:
+            values[name] = _read_field(known, name, child, scope, label)
+        except Spoilt:
+            spoilt = True
+    if spoilt:
+        raise Spoilt
+    return values
+
+
+def make(call: Callable[..., Made], values: Mapping[str, Any], node: Node, scope: Scope, label: str) -> Made:
+    """Call a class (or a preset) with read fields; what it refuses gets the place of `node`."""
+    missing = [name for name in _required(call) if name not in values]
+    if missing:
+        scope.refuse(
+            f"{label} needs {' and '.join(missing)}",
+            node.key,
+            code="recipe-key",
+            fixes=[f"add {missing[0]}: ..."],
+        )
+        raise Spoilt
+    try:
+        return call(**values)
+    except NeumoError as error:
+        scope.note(error, node.key)
+    except (TypeError, ValueError) as error:
+        scope.refuse(f"{label} refuses its settings: {error}", node.key)
+    raise Spoilt
+
+
+@lru_cache(maxsize=256)
+def field_hints(cls: type) -> dict[str, Any]:
+    """Give the fields of a dataclass that its constructor takes, with their annotations as types."""
+    if not dataclasses.is_dataclass(cls):
+        return {}
+    return {field.name: _resolve(cls, field) for field in dataclasses.fields(cls) if field.init}
+
+
+def keyword_hints(call: Callable[..., Any]) -> dict[str, Any]:
+    """Give the keyword-only settings of a function, with their annotations as types."""
+    try:
+        hints = typing.get_type_hints(call)
+    except (NameError, TypeError, AttributeError):
+        hints = {}
+    parameters = inspect.signature(call).parameters.values()
+    return {each.name: hints.get(each.name, Any) for each in parameters if each.kind is each.KEYWORD_ONLY}
+
+
+def _read_field(known: Mapping[str, Any], name: str, child: Node, scope: Scope, label: str) -> Any:
+    if name not in known:
+        scope.refuse(
+            f"{label} has no field {name!r}",
+            child.key,
+            code="recipe-key",
+            details=[f"its fields are {known_names(known)}"],
+            fixes=did_you_mean(name, known),
+        )
+        raise Spoilt
+    try:
+        return read_value(known[name], child, scope, f"{label}.{name}")
+    except Unfit as unfit:
+        subject = f"{label}.{name}" if unfit.node is child else f"a value in {label}.{name}"
+        what = f"{subject} must be {unfit.expected}, not {unfit.node.describe()}"
+        scope.refuse(what, unfit.node.place, fixes=unfit.fixes)
+        raise Spoilt from None
+
+
+def _resolve(cls: type, field: dataclasses.Field[Any]) -> Any:
+    """Turn an annotation into a type; `Any` where its names exist for type checkers only."""
+    owner = next((base for base in cls.__mro__ if field.name in inspect.get_annotations(base)), cls)
+    holder = types.SimpleNamespace(__annotations__={"field": field.type})
+    try:
+        return typing.get_type_hints(holder, vars(sys.modules[owner.__module__]), dict(vars(owner)))["field"]
+    except (NameError, KeyError, TypeError, AttributeError):
+        return Any
+
+
+def _required(call: Any) -> list[str]:
+    if not isinstance(call, type) or not dataclasses.is_dataclass(call):
+        return []
+    return [
+        field.name
+        for field in dataclasses.fields(call)
+        if field.init
+        and field.default is dataclasses.MISSING
+        and field.default_factory is dataclasses.MISSING
+    ]

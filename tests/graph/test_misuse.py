@@ -1,0 +1,244 @@
+"""Calls that are not written as they have to be, each refused with the way out."""
+
+from __future__ import annotations
+
+import pytest
+
+from neumo.graph.compose import collect
+from neumo.graph.inputs import inputs
+from neumo.types import Audio, B, GraphError, Ids, Lengths, Loss, PortError, T
+
+from .snapshots import refused
+from .specs import (
+    EN,
+    BertEncoder,
+    ConvEncoder,
+    CTCHead,
+    CTCLoss,
+    MelSpectrogram,
+    SpeechData,
+    SumLoss,
+)
+from .specs import WORDS as VOCAB
+
+
+def speech():
+    return SpeechData(EN)()
+
+
+def test_positional_arguments_are_refused_with_the_names_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build() -> None:
+        batch = speech()
+        MelSpectrogram()(batch.audio, batch.audio_len)
+
+    error = refused("misuse_positional", build, monkeypatch)
+    assert error.fixes[0].text == "write audio=batch.audio, audio_len=batch.audio_len"
+
+
+def test_a_whole_record_is_refused_with_the_value_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build() -> None:
+        batch = speech()
+        MelSpectrogram()(audio=batch, audio_len=batch.audio_len)
+
+    error = refused("misuse_record", build, monkeypatch)
+    assert [fix.text for fix in error.fixes] == ["pass batch.audio, not batch"]
+
+
+def test_a_module_that_was_not_called_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build() -> None:
+        batch = speech()
+        MelSpectrogram()(audio=SpeechData(EN), audio_len=batch.audio_len)
+
+    refused("misuse_uncalled", build, monkeypatch)
+
+
+def test_data_is_refused_where_a_symbolic_value_belongs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build() -> None:
+        batch = speech()
+        MelSpectrogram()(audio=[0.0, 0.1], audio_len=batch.audio_len)
+
+    refused("misuse_list", build, monkeypatch)
+
+
+def test_a_number_is_refused_and_open_inputs_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build() -> None:
+        batch = speech()
+        MelSpectrogram()(audio=batch.audio, audio_len=7)
+
+    refused("misuse_number", build, monkeypatch)
+
+
+def test_an_output_given_as_an_input_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build() -> None:
+        batch = speech()
+        MelSpectrogram()(audio=batch.audio, audio_len=batch.audio_len, mel=batch.audio)
+
+    refused("misuse_output_as_input", build, monkeypatch)
+
+
+def test_none_for_a_required_port_is_a_missing_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build() -> None:
+        batch = speech()
+        MelSpectrogram()(audio=batch.audio, audio_len=None)
+
+    error = refused("misuse_none", build, monkeypatch)
+    assert [fix.text for fix in error.fixes] == ["audio_len=batch.audio_len"]
+
+
+def test_a_call_without_any_argument_lists_what_fits_each_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build() -> None:
+        batch = speech()
+        assert batch
+        MelSpectrogram()()
+
+    error = refused("misuse_nothing", build, monkeypatch)
+    assert error.data["ports"] == ["audio", "audio_len"]
+
+
+def test_what_nothing_fits_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build() -> None:
+        batch = speech()
+        BertEncoder(VOCAB)(ids=batch.text)
+
+    refused("misuse_wrong_first", build, monkeypatch)
+
+
+def test_a_data_layer_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build() -> None:
+        batch = speech()
+        SpeechData(EN)(audio=batch.audio)
+
+    refused("misuse_data_layer", build, monkeypatch)
+
+
+def test_an_unknown_output_gets_the_nearest_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build() -> None:
+        batch = speech()
+        MelSpectrogram()(audio=batch.audoi, audio_len=batch.audio_len)
+
+    error = refused("misuse_output", build, monkeypatch)
+    assert isinstance(error, GraphError)
+    assert isinstance(error, AttributeError)
+
+
+def test_arithmetic_with_symbolic_values_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build() -> None:
+        losses = inputs(a=Loss()[()], b=Loss()[()])
+        losses.a + losses.b
+
+    refused("misuse_arithmetic", build, monkeypatch)
+
+
+@pytest.mark.parametrize("use", [bool, float, int, len, list, lambda v: v[0], lambda v: -v, lambda v: 2 * v])
+def test_a_symbolic_value_has_no_data(use) -> None:
+    value = inputs(a=Loss()[()]).a
+    with pytest.raises(GraphError, match="symbolic value"):
+        use(value)
+
+
+def test_many_values_that_are_none_are_refused() -> None:
+    for wrong in ([], [1], [None]):
+        with pytest.raises(PortError) as caught:
+            SumLoss()(losses=wrong)
+        assert caught.value.code == "argument"
+
+
+def test_one_wrong_value_among_many_is_named() -> None:
+    values = inputs(a=Loss()[()], b=Audio()[B, T])
+    with pytest.raises(PortError, match=r"inputs.b cannot feed SumLoss.losses"):
+        SumLoss()(losses=[values.a, values.b])
+
+
+def test_errors_of_many_calls_can_be_gathered() -> None:
+    with collect() as errors:
+        batch = SpeechData(EN, rate=22050)()
+        feats = MelSpectrogram(n_mels=80)(audio=batch.audio, audio_len=batch.audio_len)
+        enc = ConvEncoder(width=512)(mel=feats.mel, mel_len=feats.mel_len)
+        lp = CTCHead(EN)(encoded=enc.encoded)
+        CTCLoss(EN)(log_probs=lp.log_probs)
+    assert [error.code for error in errors] == ["facet", "facet", "size", "missing"]
+
+
+def test_what_follows_a_refused_call_is_judged_as_if_it_had_fitted() -> None:
+    with collect() as errors:
+        batch = SpeechData(EN, rate=22050)()
+        feats = MelSpectrogram()(audio=batch.audio, audio_len=batch.audio_len)
+        ConvEncoder()(mel=feats.mel, mel_len=feats.mel_len)
+    assert len(errors) == 1
+    assert str(feats.mel.type.axes) == "(B, F=64, T//160 + 1)"
+
+
+def test_a_data_layer_that_is_called_twice_gives_two_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build() -> None:
+        data = SpeechData(EN)
+        one = data()
+        MelSpectrogram()(audio=one.audio, audio_len=data().audio_len)
+
+    refused("misuse_called_twice", build, monkeypatch)
+
+
+def test_a_value_for_a_port_that_wants_ids_of_lengths_is_refused() -> None:
+    batch = speech()
+    with pytest.raises(PortError) as caught:
+        CTCLoss(EN)(
+            log_probs=batch.audio,
+            log_probs_len=batch.audio_len,
+            targets=batch.text_len,
+            targets_len=batch.text,
+        )
+    assert [error.data["port"] for error in (caught.value, *caught.value.also)] == [
+        "log_probs",
+        "targets",
+        "targets_len",
+    ]
+
+
+def test_open_inputs_need_types() -> None:
+    with pytest.raises(GraphError, match="not a neural type"):
+        inputs(audio=Audio(rate=16000))
+    assert (
+        repr(inputs(ids=Ids()[B, T], n=Lengths(T)[B])) == "inputs gives\n  ids: Ids[B, T]\n  n: Lengths(T)[B]"
+    )
+
+
+def test_an_unknown_port_beside_one_that_is_free_is_taken_for_it() -> None:
+    batch = speech()
+    with pytest.raises(PortError) as caught:
+        MelSpectrogram()(wave=batch.audio, audio_len=batch.audio_len)
+    assert [fix.text for fix in caught.value.fixes] == ["did you mean audio=batch.audio?"]
+    with pytest.raises(PortError, match="has no port 'p' and no port 'q'"):
+        MelSpectrogram()(p=batch.audio, q=3)
+
+
+def test_positional_data_is_shown_as_dots() -> None:
+    with pytest.raises(PortError) as caught:
+        MelSpectrogram()([0.1], speech().audio_len)
+    assert caught.value.fixes[0].text == "write audio=..., audio_len=SpeechData.audio_len"
+
+
+def test_records_cannot_be_changed_and_look_like_mappings() -> None:
+    batch = speech()
+    with pytest.raises(AttributeError, match="a record cannot be changed"):
+        batch.audio = batch.text
+    assert len(batch) == 4
+    assert "audio" in batch
+    assert "mel" not in batch
+    assert "audio" in dir(batch)
+    audio, *_ = batch
+    assert audio is batch["audio"]
+    assert not hasattr(batch, "mel")
+    assert not hasattr(batch, "__array__")
+    assert repr(CTCLoss(EN).named("ctc")) == "CTCLoss(vocab=Vocab(en[28]#c4af7923))"
+    assert repr(batch.audio.step) == "SpeechData() -> audio, audio_len, text, text_len"
+
+
+def test_notebooks_show_values_and_records_as_text() -> None:
+    shown = []
+
+    class Printer:
+        text = staticmethod(shown.append)
+
+    batch = speech()
+    batch._repr_pretty_(Printer, False)
+    batch.audio._repr_pretty_(Printer, False)
+    assert shown == [repr(batch), repr(batch.audio)]
