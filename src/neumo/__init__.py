@@ -1,0 +1,64 @@
+"""neumo: speech and language models out of typed neural modules.
+
+Names are loaded when they are first used, so that `import neumo` costs milliseconds and needs neither a
+framework nor numpy.
+
+>>> import neumo
+>>> neumo.Audio(rate=16000)[neumo.B, neumo.T]
+Audio(rate=16000)[B, T]
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from neumo.data import *  # noqa: F403
+    from neumo.engine import *  # noqa: F403
+    from neumo.graph import *  # noqa: F403
+    from neumo.hub import *  # noqa: F403
+    from neumo.metrics import *  # noqa: F403
+    from neumo.types import *  # noqa: F403
+
+__version__ = "0.1.0"
+
+# Public names by the room that defines them, loaded on first use (PEP 562). A collection (`neumo.asr`) is a
+# room to import from; its names are not repeated here.
+_ROOMS: dict[str, tuple[str, ...]] = {
+    "neumo.data": ("DataSource", "Manifest", "SpeechSource", "read_audio", "read_manifest", "write_manifest"),
+    "neumo.engine": ("Callback", "NeuralFactory", "TrainResult", "compile_plan"),
+    "neumo.graph": (
+        "DataLayer", "Graph", "Metric", "NeuralModule", "Record", "Signature", "Step", "Value", "collect",
+        "inputs",
+    ),
+    "neumo.hub": ("Model", "load_model", "save_model"),
+    "neumo.metrics": ("CharErrorRate", "WordErrorRate", "char_error_rate", "word_error_rate"),
+    "neumo.types": (
+        "ANY", "Acoustic", "Alignment", "Any_", "AtLeast", "Audio", "Axis", "B", "BackendError", "Binding",
+        "C", "CheckpointError", "Comparison", "ConfigError", "DataError", "Element", "Environment", "F",
+        "Features", "Flags", "GraphError", "H", "Ids", "Item", "Kind", "Latent", "Lengths", "LogProbs",
+        "Logits", "Loss", "MFCC", "Mask", "Mel", "NeumoError", "NeuralType", "ONE", "Obligation", "Outcome",
+        "PortError", "Probs", "Reason", "Relation", "Score", "Scores", "Size", "Spectrogram", "Symbol", "T",
+        "Text", "U", "V", "Var", "Vocab", "W", "compare", "parse",
+    ),
+}  # fmt: skip
+_WHERE = {name: room for room, names in _ROOMS.items() for name in names}
+_SUBMODULES = ("asr", "backends", "cli", "data", "engine", "graph", "hub", "metrics", "nn", "types")
+
+__all__ = ["__version__", *sorted(_WHERE)]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name in _SUBMODULES:
+        return importlib.import_module(f"neumo.{name}")
+    if name not in _WHERE:
+        raise AttributeError(f"module 'neumo' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_WHERE[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_WHERE, *_SUBMODULES})

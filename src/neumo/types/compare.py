@@ -1,0 +1,422 @@
+"""Whether a given type can feed a wanted one: `compare(wanted, given, env)`.
+
+The outcome is the weakest of SAME, SUBTYPE, BOUND, ASSUMED and MISMATCH over the element, its facets, the
+axes and their sizes; a mismatch lists every reason and leaves the environment as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, Literal
+
+from neumo.types.axis import Axis, Kind
+from neumo.types.element import Any_, Element, Facet, Logits, LogProbs, Mask, Probs, Var, facets_of
+from neumo.types.environment import Binding, Environment
+from neumo.types.gap import SizeGap, gap, same_size
+from neumo.types.notation import facet_text
+from neumo.types.size import Size, Symbol
+from neumo.types.type import NeuralType
+from neumo.types.vocab import AtLeast, Relation, Vocab, VocabDifference
+
+Part = Literal["optional", "element", "dtype", "facet", "axes", "size"]
+
+
+class Outcome(Enum):
+    """How a given type meets a wanted one, from best to worst."""
+
+    SAME = 0
+    SUBTYPE = 1
+    BOUND = 2
+    ASSUMED = 3
+    MISMATCH = 4
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One thing that is wrong with a connection.
+
+    `code` is stable (`CODES` explains each), `part` says where, `facet` which facet. `wanted` and `given` are
+    the two values (elements, facet values, axes, sizes), `gap` and `vocab` how sizes or vocabularies differ,
+    `axis` the index of the axis, `origin` the connection that had fixed the wanted value, if one had.
+    """
+
+    part: Part
+    code: str
+    facet: str
+    wanted: Any
+    given: Any
+    sentence: str
+    gap: SizeGap | None = None
+    vocab: VocabDifference | None = None
+    axis: int | None = None
+    origin: Any = None
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+@dataclass(frozen=True)
+class Obligation:
+    """What is taken on trust because the given type does not say it, to be checked when the graph runs.
+
+    `facet` is a facet's name; for the axis of index `axis` it is its kind's letter (the `value` is a size) or
+    "kind".
+
+    >>> str(Obligation("rate", 16000))
+    'rate = 16000'
+    """
+
+    facet: str
+    value: Any
+    axis: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.facet} = {facet_text(self.value)}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The outcome of `compare`, with what was solved, what is assumed, warned about, and wrong."""
+
+    outcome: Outcome
+    bindings: tuple[Binding, ...] = ()
+    obligations: tuple[Obligation, ...] = ()
+    warnings: tuple[Reason, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether the given type can feed the wanted one."""
+        return self.outcome is not Outcome.MISMATCH
+
+
+CODES: dict[str, str] = {
+    "optional": "A value that may be absent feeds a port that needs one.",
+    "element": "The two mean different things.",
+    "general": "The given value promises less than is wanted.",
+    "dtype": "The class of numbers (int, float, bool) differs.",
+    "facet": "A property such as the rate or the mel settings differs.",
+    "vocab": "The vocabularies differ in labels, order or roles.",
+    "lengths": "Lengths count another axis than the one they are used for.",
+    "mask": "A mask covers another axis, or True means the opposite.",
+    "axes": "The axes are others, or stand in another order.",
+    "size": "The size of an axis differs.",
+    "batch": "The values come from different data layers.",
+    "unsolved": "A size cannot be worked out from what is connected.",
+}
+_SAME = Comparison(Outcome.SAME)
+
+
+def compare(
+    wanted: NeuralType,
+    given: NeuralType,
+    env: Environment | None = None,
+    *,
+    origin: Any = None,
+    relax: Collection[str] = (),
+) -> Comparison:
+    """Compare a given with a wanted type, solving the flexible symbols and variables of the wanted one.
+
+    Symbols and variables of the given type are never solved. `origin` is stored with every binding. Facets
+    named in `relax` warn where they would refuse. On MISMATCH `env` is left as it was.
+
+    >>> from neumo.types.axis import B, F, T
+    >>> from neumo.types.element import Audio, Mel
+    >>> compare(Audio(rate=16000)[B, T], Audio(rate=22050)[B, T]).reasons[0].sentence
+    'rate is 22050, not 16000'
+    >>> compare(Audio(rate=16000)[B, T], Audio()[B, T]).obligations
+    (Obligation(facet='rate', value=16000, axis=None),)
+    """
+    if wanted is given and not wanted.optional and not wanted.symbols() and not wanted.variables():
+        return _SAME
+    env = Environment() if env is None else env
+    return _Check(env, origin, relax).run(wanted, given)
+
+
+@dataclass
+class _Pair:
+    """Two sizes that have to be equal, and where they stand."""
+
+    wanted: Size
+    given: Size | None
+    facet: str
+    code: str
+    axis: int | None = None
+    carry: Axis | None = None  # the given axis, where more than its size is passed on
+
+
+@dataclass(slots=True)
+class _Check:
+    env: Environment
+    origin: Any
+    relax: Collection[str]
+    reasons: list[Reason] = field(default_factory=list[Reason])
+    warnings: list[Reason] = field(default_factory=list[Reason])
+    obligations: list[Obligation] = field(default_factory=list[Obligation])
+    pairs: list[_Pair] = field(default_factory=list[_Pair])
+    subtype: bool = False
+
+    def run(self, wanted: NeuralType, given: NeuralType) -> Comparison:
+        mark = self.env.mark()
+        if given.optional and not wanted.optional:
+            self.refuse("optional", "optional", "optional", False, True, "It may be absent, but is needed")
+        self.element(wanted.element, given.element)
+        self.axes(wanted.axes, given.axes)
+        self.sizes()
+        warnings = tuple(self.warnings)
+        if self.reasons:
+            self.env.rollback(mark)
+            return Comparison(
+                Outcome.MISMATCH, warnings=warnings, reasons=tuple(sorted(self.reasons, key=_order))
+            )
+        bindings = self.env.since(mark)
+        outcome = (
+            Outcome.ASSUMED if self.obligations
+            else Outcome.BOUND if bindings
+            else Outcome.SUBTYPE if self.subtype
+            else Outcome.SAME
+        )  # fmt: skip
+        return Comparison(outcome, bindings, tuple(self.obligations), warnings)
+
+    def refuse(
+        self, part: Part, code: str, facet: str, wanted: Any, given: Any, sentence: str, **more: Any
+    ) -> None:
+        self.reasons.append(Reason(part, code, facet, wanted, given, sentence, **more))
+
+    # element and facets
+
+    def element(self, wanted: Element, given: Element) -> None:
+        want, have = type(wanted), type(given)
+        if want is Any_ or (wanted is given and not wanted.variables()):
+            if want is not Any_:
+                self.measured(wanted, given)
+            return
+        if want is not have:
+            self.classes(wanted, given)
+        for name, known in _shared_facets(want, have).items():
+            value = getattr(wanted, name)
+            if value is not None:
+                self.facet(known, want, value, getattr(given, name))
+
+    def measured(self, wanted: Element, given: Element) -> None:
+        """One and the same element: only what it measures is left to be solved."""
+        for name, known in facets_of(type(wanted)).items():
+            if known.kind == "size":
+                self.facet(known, type(wanted), getattr(wanted, name), getattr(given, name))
+
+    def classes(self, wanted: Element, given: Element) -> None:
+        want, have = type(wanted), type(given)
+        if issubclass(have, want):
+            self.subtype = True
+            if want.dtype not in ("any", given.dtype):
+                sentence = f"Its numbers are {given.dtype}, not {wanted.dtype}"
+                self.refuse("dtype", "dtype", "dtype", wanted.dtype, given.dtype, sentence)
+        elif issubclass(want, have) or have is Any_:
+            sentence = f"{have.label} is too general: it may be something else than {want.label}"
+            self.refuse("element", "general", "element", wanted, given, sentence)
+        else:
+            self.refuse("element", "element", "element", wanted, given, _meaning(want, have))
+
+    def facet(self, known: Facet, cls: type[Element], wanted: Any, given: Any) -> None:
+        if known.kind == "size" and not isinstance(wanted, Var) and not isinstance(given, Var):
+            if wanted is None:
+                return
+            code = "mask" if issubclass(cls, Mask) else "lengths"
+            self.pairs.append(_Pair(wanted, given, known.name, code))
+            return
+        var = wanted if isinstance(wanted, Var) else None
+        wanted, given = self.env.facet(wanted), self.env.facet(given)
+        if wanted is given or wanted is None or wanted == given:
+            return
+        if isinstance(wanted, Var):
+            if given is not None and not wanted.rigid:
+                self.env.bind_facet(wanted, given, origin=self.origin)
+            elif given is not None:
+                self.obligations.append(Obligation(known.name, wanted))
+        elif given is None or isinstance(given, Var):
+            self.obligations.append(Obligation(known.name, wanted))
+        elif known.kind == "vocab":
+            self.vocab(known, wanted, given, var)
+        else:
+            sentence = f"{known.name} is {facet_text(given)}, not {facet_text(wanted)}"
+            code = "mask" if issubclass(cls, Mask) else "lengths" if known.name == "unit" else "facet"
+            self.differ(known, code, wanted, given, sentence, var)
+
+    def vocab(self, known: Facet, wanted: Vocab | AtLeast, given: Vocab | AtLeast, var: Var | None) -> None:
+        inner = given.vocab if isinstance(given, AtLeast) else given
+        target = wanted.vocab if isinstance(wanted, AtLeast) else wanted
+        difference = inner.difference(target)
+        if isinstance(wanted, AtLeast) and difference.relation in (Relation.SAME, Relation.PREFIX):
+            self.subtype = True
+            return
+        sentence = difference.sentence
+        if difference.relation is Relation.SAME:
+            sentence = "It may hold fewer labels than wanted"
+        self.differ(known, "vocab", wanted, given, sentence, var, difference)
+
+    def differ(
+        self,
+        known: Facet,
+        code: str,
+        wanted: Any,
+        given: Any,
+        sentence: str,
+        var: Var | None,
+        vocab: VocabDifference | None = None,
+    ) -> None:
+        """Refuse, or warn where the facet is not that serious."""
+        origin = None if var is None else self.env.origin(var)
+        reason = Reason("facet", code, known.name, wanted, given, sentence, vocab=vocab, origin=origin)
+        soft = known.severity == "should" or known.name in self.relax
+        (self.warnings if soft else self.reasons).append(reason)
+
+    # axes and sizes
+
+    def axes(self, wanted: tuple[Axis, ...], given: tuple[Axis, ...]) -> None:
+        if not _kinds_fit(wanted, given):
+            self.refuse("axes", "axes", "axes", wanted, given, _axes_sentence(wanted, given))
+            return
+        for n, (want, have) in enumerate(zip(wanted, given, strict=True)):
+            if have.kind is Kind.ANY and want.kind is not Kind.ANY:
+                self.obligations.append(Obligation("kind", want.kind.value, n))
+            if want.vocab is not None and have.vocab is not None:
+                self.axis_vocab(n, want, have)
+            elif want.size is not None:
+                code = "batch" if want.kind is Kind.BATCH else "size"
+                carry = have if have.vocab is not None or want.kind is Kind.ANY else None
+                self.pairs.append(_Pair(want.size, have.size, want.kind.value, code, n, carry))
+
+    def axis_vocab(self, n: int, wanted: Axis, given: Axis) -> None:
+        want, have = wanted.vocab, given.vocab
+        if want is None or have is None or want == have:
+            return
+        difference = have.difference(want)
+        if any(r.vocab == difference for r in self.reasons):
+            return  # told already, by the facet
+        self.refuse(
+            "axes", "vocab", wanted.kind.value, want, have, difference.sentence, vocab=difference, axis=n
+        )
+
+    def sizes(self) -> None:
+        """Solve bare symbols first, since they decide what stands in the other sizes."""
+        later: list[_Pair] = []
+        for pair in self.pairs:
+            if pair.wanted.symbol is not None:
+                self.size(pair)
+            else:
+                later.append(pair)
+        for pair in later:
+            self.size(pair)
+
+    def size(self, pair: _Pair) -> None:
+        if pair.wanted is pair.given:
+            return
+        wanted = self.env.size(pair.wanted)
+        if pair.given is None:  # known only when the graph runs
+            self.obligations.append(Obligation(pair.facet, wanted, pair.axis))
+            return
+        given = self.env.size(pair.given)
+        if wanted == given:
+            return
+        symbol = wanted.symbol
+        if symbol is not None and not symbol.rigid:
+            self.bind(pair, symbol, wanted, given)
+            return
+        flexible = [s for s in wanted.symbols() if not s.rigid and s not in given.symbols()]
+        if flexible:
+            self.solve(pair, flexible, wanted, given)
+        elif not same_size(wanted, given):
+            self.miss(pair, gap(wanted, given))
+
+    def bind(self, pair: _Pair, symbol: Symbol, wanted: Size, given: Size) -> None:
+        if symbol in given.symbols():  # occurs check: T = T//2 has no solution
+            self.miss(pair, gap(wanted, given))
+        else:
+            self.env.bind_size(symbol, given, origin=self.origin, axis=pair.carry)
+
+    def solve(self, pair: _Pair, flexible: list[Symbol], wanted: Size, given: Size) -> None:
+        """Solve `k*x + c = given` when x is the only unknown, outside every floor, and k divides exactly."""
+        symbol = flexible[0]
+        factor = dict(wanted.terms).get(symbol, 0)
+        rest = given - (wanted - symbol.size * factor)
+        if len(flexible) > 1 or not factor or symbol in rest.symbols():
+            sentence = (
+                f"{given} does not tell what {' and '.join(sorted(s.name for s in flexible))} is in {wanted}"
+            )
+            self.miss(pair, SizeGap("unsolved", wanted, given, sentence), code="unsolved")
+            return
+        solution = _divide(rest, factor)
+        if solution is None or (solution.constant is not None and solution.constant < 0):
+            sentence = f"No whole {symbol.name} makes {wanted} equal to {given}"
+            self.miss(pair, SizeGap("indivisible", wanted, given, sentence))
+        else:
+            self.env.bind_size(symbol, solution, origin=self.origin)
+
+    def miss(self, pair: _Pair, found: SizeGap, code: str = "") -> None:
+        if found.kind == "owner" and pair.code == "batch":
+            found = replace(found, sentence="It belongs to another data layer: " + found.sentence)
+        part: Part = "size" if pair.axis is not None else "facet"
+        origins = map(self.env.origin, pair.wanted.symbols())
+        origin = next((o for o in origins if o is not None), None)
+        self.refuse(
+            part,
+            code or pair.code,
+            pair.facet,
+            found.wanted,
+            found.given,
+            found.sentence,
+            gap=found,
+            axis=pair.axis,
+            origin=origin,
+        )
+
+
+def _divide(size: Size, by: int) -> Size | None:
+    """Divide exactly, or give None."""
+    if size.const % by or any(c % by for _, c in size.terms):
+        return None
+    return Size(size.const // by, tuple((atom, c // by) for atom, c in size.terms))
+
+
+def _shared_facets(wanted: type[Element], given: type[Element]) -> dict[str, Facet]:
+    """The facets that both classes inherit from the same place."""
+    if issubclass(given, wanted):
+        return facets_of(wanted)
+    common = next(c for c in wanted.__mro__ if issubclass(given, c))
+    return facets_of(common) if issubclass(common, Element) else {}
+
+
+def _meaning(wanted: type[Element], given: type[Element]) -> str:
+    scores = {Logits: "raw scores", LogProbs: "logarithms of probabilities", Probs: "probabilities"}
+    if wanted in scores and given in scores:
+        return f"{given.label} are {scores[given]}, {wanted.label} are {scores[wanted]}"
+    return f"{given.label} is not {wanted.label}"
+
+
+def _kinds_fit(wanted: tuple[Axis, ...], given: tuple[Axis, ...]) -> bool:
+    if len(wanted) != len(given):
+        return False
+    return all(w.kind is g.kind or Kind.ANY in (w.kind, g.kind) for w, g in zip(wanted, given, strict=True))
+
+
+def _axes_sentence(wanted: tuple[Axis, ...], given: tuple[Axis, ...]) -> str:
+    here = sorted(axis.kind.value for axis in wanted)
+    there = sorted(axis.kind.value for axis in given)
+    if here == there:
+        return "the same axes in another order"
+    if len(wanted) != len(given):
+        return f"{len(given)} axes, not {len(wanted)}"
+    return f"axes {_letters(given)}, not {_letters(wanted)}"
+
+
+def _letters(axes: tuple[Axis, ...]) -> str:
+    return " ".join(axis.kind.value for axis in axes)
+
+
+_ORDER = ("optional", "element", "dtype", "facet", "axes", "size")
+
+
+def _order(reason: Reason) -> tuple[int, int]:
+    return _ORDER.index(reason.part), reason.axis or 0

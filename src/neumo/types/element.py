@@ -1,0 +1,420 @@
+"""Elements: what the numbers of a tensor mean, with facets such as rate, mel settings or vocabulary.
+
+    Element
+    ├── Any_ (printed `Any`)
+    ├── Audio
+    ├── Spectrogram
+    │   ├── Mel
+    │   └── MFCC
+    ├── Scores
+    │   ├── Logits   ├── LogProbs   └── Probs
+    ├── Ids   ├── Lengths   ├── Mask
+    ├── Features
+    │   ├── Acoustic   └── Text
+    └── Latent, Alignment, Loss, Item, Flags, Score
+
+A facet is None while unknown, a value, or a `Var` that is solved at connection.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from neumo.types.axis import Axis
+from neumo.types.errors import ConfigError, did_you_mean
+from neumo.types.size import Size
+from neumo.types.vocab import AtLeast, Vocab
+
+if TYPE_CHECKING:
+    from neumo.types.type import NeuralType
+
+Severity = Literal["must", "should"]
+FacetKind = Literal["value", "vocab", "size"]
+DTypeClass = Literal["float", "int", "bool", "any"]
+_uids = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Var:
+    """A facet that is solved at connection, such as the rate of an augmentation that takes any rate.
+
+    The copy made for a call has its own `uid`; a `rigid` one stands for a value that nobody knows.
+
+    >>> Audio(rate=Var("rate"))
+    Audio(rate=$rate)
+    """
+
+    name: str
+    uid: int = 0
+    rigid: bool = False
+    owner: str = ""
+
+    def fresh(self, *, rigid: bool, owner: str = "") -> Var:
+        """Make a copy that is equal to nothing else."""
+        return Var(self.name, next(_uids), rigid, owner)
+
+    def __str__(self) -> str:
+        return f"${self.name}"
+
+
+@dataclass(frozen=True)
+class Facet:
+    """What compare and notation need to know about one field of an element.
+
+    `positional` fields are printed without their name; a mismatch of a `should` facet is a warning only.
+
+    >>> facets_of(Mel)["window"].severity
+    'should'
+    """
+
+    name: str
+    severity: Severity = "must"
+    kind: FacetKind = "value"
+    positional: bool = False
+    default: Any = None
+
+
+def facet(
+    default: Any = None, *, severity: Severity = "must", kind: FacetKind = "value", positional: bool = False
+) -> Any:
+    """Declare a facet of an element that needs more than a plain dataclass field says.
+
+    >>> @dataclass(frozen=True)
+    ... class Pitch(Features):
+    ...     unit: str | None = facet(severity="should")
+    >>> facets_of(Pitch)["unit"].severity
+    'should'
+    """
+    return field(default=default, metadata={"severity": severity, "kind": kind, "positional": positional})
+
+
+_VOCAB = {"kind": "vocab", "positional": True}
+_SIZE = {"kind": "size", "positional": True}
+_FIRST = {"positional": True}
+_SOFT = {"severity": "should"}
+_FACETS: dict[type, dict[str, Facet]] = {}
+_MEASURES: dict[type, tuple[str, ...]] = {}
+_BY_NAME: dict[str, type[Element]] = {}
+
+
+def facets_of(element: type[Element]) -> dict[str, Facet]:
+    """List the facets of an element class, inherited ones first.
+
+    >>> list(facets_of(Audio))
+    ['rate', 'peak', 'channels']
+    """
+    known = _FACETS.get(element)
+    if known is None:
+        known = {f.name: Facet(f.name, **f.metadata, default=f.default) for f in fields(element)}
+        _FACETS[element] = known
+    return known
+
+
+def measures(element: type[Element]) -> tuple[str, ...]:
+    """Name the facets of an element class that are sizes.
+
+    >>> measures(Lengths), measures(Audio)
+    (('of',), ())
+    """
+    known = _MEASURES.get(element)
+    if known is None:
+        known = tuple(name for name, f in facets_of(element).items() if f.kind == "size")
+        _MEASURES[element] = known
+    return known
+
+
+def element_class(name: str) -> type[Element]:
+    """Look an element class up by its printed name; a `ConfigError` tells the nearest match.
+
+    >>> element_class("Mel")
+    <class 'neumo.types.element.Mel'>
+    """
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    raise ConfigError(
+        f"there is no element {name!r}",
+        code="element",
+        why="An element of your own is known once the module that defines it has been imported.",
+        fixes=did_you_mean(name, _BY_NAME),
+    )
+
+
+@dataclass(frozen=True)
+class Element:
+    """What the numbers of a tensor mean; index it with axes to get a type.
+
+    A subclass is a frozen dataclass; its fields are facets and the inherited ones stay. `dtype` is the class
+    of numbers, precision is the backend's business.
+
+    >>> from neumo.types.axis import B, T
+    >>> @dataclass(frozen=True)
+    ... class Energy(Features):
+    ...     scale: str | None = None
+    >>> Energy(scale="db")[B, T]
+    Energy(scale=db)[B, T]
+    """
+
+    dtype: ClassVar[DTypeClass] = "float"
+    label: ClassVar[str] = "Element"  # the printed name
+
+    def __init_subclass__(cls, label: str = "", **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls.label = label or cls.__name__
+        if "__repr__" not in cls.__dict__:
+            cls.__repr__ = Element.__repr__  # keeps @dataclass from writing its own
+        taken = _BY_NAME.get(cls.label)
+        if taken is not None and taken.__module__.startswith("neumo.") and cls.__module__ != taken.__module__:
+            raise ConfigError(
+                f"there already is an element {cls.label!r} in {taken.__module__}", code="element"
+            )
+        _BY_NAME[cls.label] = cls
+
+    def __post_init__(self) -> None:
+        for name, known in facets_of(type(self)).items():
+            value = getattr(self, name)
+            if value is None or isinstance(value, Var):
+                continue
+            if known.kind == "size":
+                object.__setattr__(self, name, Size.of(value))
+            elif known.kind == "vocab" and not isinstance(value, (Vocab, AtLeast)):
+                raise ConfigError(
+                    f"{self.label} takes a Vocab for {name}, not {value!r}",
+                    code="element",
+                    fixes=("Vocab(labels)",),
+                )
+            elif not isinstance(value, (bool, int, float, str, Vocab, AtLeast, Size)):
+                raise ConfigError(
+                    f"{self.label}.{name} cannot be {value!r}",
+                    code="element",
+                    why="A facet is a number, a text, a Vocab, a Size or a Var.",
+                )
+
+    def __getitem__(self, axes: Axis | tuple[Axis, ...]) -> NeuralType:
+        from neumo.types.type import NeuralType
+
+        return NeuralType(self, axes if isinstance(axes, tuple) else (axes,))
+
+    def optional(self) -> Wrapped:
+        """Make ports of this element ones that may be left out: `Ids().optional()[B, T]`.
+
+        >>> from neumo.types.axis import B, T
+        >>> Ids().optional()[B, T]
+        Ids?[B, T]
+        """
+        return Wrapped(self, optional=True)
+
+    def many(self) -> Wrapped:
+        """Make ports of this element ones that take several values: `Loss().many()[()]`.
+
+        >>> Loss().many()[()]
+        Loss*[]
+        """
+        return Wrapped(self, many=True)
+
+    def variables(self) -> tuple[Var, ...]:
+        """Collect the facets that are variables."""
+        return tuple(value for value in vars(self).values() if isinstance(value, Var))
+
+    def sizes(self) -> tuple[Size, ...]:
+        """Collect the facets that are sizes (what `Lengths` and `Mask` measure)."""
+        names = measures(type(self))
+        return tuple(v for name in names if isinstance(v := getattr(self, name), Size)) if names else ()
+
+    def __str__(self) -> str:
+        from neumo.types.notation import element_text
+
+        return element_text(self)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True)
+class Wrapped:
+    """An element on its way to become an optional or a variadic type; index it with axes."""
+
+    element: Element
+    optional: bool = False
+    many: bool = False
+
+    def __getitem__(self, axes: Axis | tuple[Axis, ...]) -> NeuralType:
+        from neumo.types.type import NeuralType
+
+        return NeuralType(
+            self.element, axes if isinstance(axes, tuple) else (axes,), self.optional, self.many
+        )
+
+
+@dataclass(frozen=True)
+class Any_(Element, label="Any"):
+    """Anything at all; as a given type it promises nothing."""
+
+    dtype: ClassVar[DTypeClass] = "any"
+
+
+@dataclass(frozen=True)
+class Audio(Element):
+    """Samples of sound: `rate` in Hz, `peak` the largest magnitude (1.0 or 32768.0), number of `channels`."""
+
+    rate: int | Var | None = None
+    peak: float | Var | None = None
+    channels: int | Var | None = None
+
+
+@dataclass(frozen=True)
+class Spectrogram(Element):
+    """Frames of a short-time spectrum.
+
+    `rate` in Hz; `hop`, `n_fft`, `win` in samples; `power` 1 (magnitude) or 2; `scale` "linear", "ln",
+    "log10" or "db"; `floor` what is added or clamped before the logarithm; `norm` such as "per_feature";
+    `center` whether frames are centred on their samples.
+    """
+
+    rate: int | Var | None = None
+    hop: int | Var | None = None
+    n_fft: int | Var | None = None
+    win: int | Var | None = None
+    window: str | Var | None = field(default=None, metadata=_SOFT)
+    power: float | Var | None = None
+    scale: str | Var | None = None
+    floor: float | Var | None = None
+    norm: str | Var | None = None
+    center: bool | Var | None = None
+
+
+@dataclass(frozen=True)
+class Mel(Spectrogram):
+    """Mel spectrogram: `n_mels` bands from `fmin` to `fmax` Hz on the `mel_scale` "slaney" or "htk"."""
+
+    n_mels: int | Var | None = None
+    fmin: float | Var | None = None
+    fmax: float | Var | None = None
+    mel_scale: str | Var | None = None
+
+
+@dataclass(frozen=True)
+class MFCC(Spectrogram):
+    """Mel-frequency cepstral coefficients, `n_mfcc` of them out of `n_mels` bands."""
+
+    n_mfcc: int | Var | None = None
+    n_mels: int | Var | None = None
+
+
+@dataclass(frozen=True)
+class Scores(Element):
+    """A number for each label of a `vocab`, normalised (or not) `over` an axis, the vocabulary when None."""
+
+    vocab: Vocab | AtLeast | Var | None = field(default=None, metadata=_VOCAB)
+    over: str | Var | None = None
+
+
+@dataclass(frozen=True)
+class Logits(Scores):
+    """Raw scores, before any softmax."""
+
+
+@dataclass(frozen=True)
+class LogProbs(Scores):
+    """Natural logarithms of probabilities, after log-softmax."""
+
+
+@dataclass(frozen=True)
+class Probs(Scores):
+    """Probabilities, after softmax."""
+
+
+@dataclass(frozen=True)
+class Ids(Element):
+    """Indices into a `vocab`: the `pad` id behind the end, `frame` such as "bos..eos", `shifted` by one."""
+
+    dtype: ClassVar[DTypeClass] = "int"
+    vocab: Vocab | AtLeast | Var | None = field(default=None, metadata=_VOCAB)
+    pad: int | Var | None = None
+    frame: str | Var | None = None
+    shifted: bool | Var | None = None
+
+
+@dataclass(frozen=True)
+class Lengths(Element):
+    """How much of the size `of` each row uses, as a "count" or a "fraction".
+
+    >>> from neumo.types.axis import B, T
+    >>> Lengths(T // 160 + 1)[B]
+    Lengths(T//160 + 1)[B]
+    """
+
+    dtype: ClassVar[DTypeClass] = "int"
+    of: Any = field(default=None, metadata=_SIZE)
+    unit: str | Var | None = "count"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.unit == "fraction":
+            object.__setattr__(self, "dtype", "float")
+
+
+@dataclass(frozen=True)
+class Mask(Element):
+    """Which positions of the size `of` count: `true` says what True means, "keep" or "pad"."""
+
+    dtype: ClassVar[DTypeClass] = "bool"
+    of: Any = field(default=None, metadata=_SIZE)
+    true: str | Var | None = None
+    unit: str | Var | None = None
+
+
+@dataclass(frozen=True)
+class Features(Element):
+    """Learned features; `space` names the model family whose meaning they share (such as "bert")."""
+
+    space: str | Var | None = field(default=None, metadata=_FIRST)
+
+
+@dataclass(frozen=True)
+class Acoustic(Features):
+    """Learned features of sound."""
+
+
+@dataclass(frozen=True)
+class Text(Features):
+    """Learned features of text."""
+
+
+@dataclass(frozen=True)
+class Latent(Element):
+    """A latent variable with a `prior` such as "normal"."""
+
+    prior: str | Var | None = field(default=None, metadata=_FIRST)
+
+
+@dataclass(frozen=True)
+class Alignment(Element):
+    """Weights that say which input each output comes from."""
+
+
+@dataclass(frozen=True)
+class Loss(Element):
+    """What training makes small; `reduction` such as "mean" or "sum"."""
+
+    reduction: str | Var | None = None
+
+
+@dataclass(frozen=True)
+class Item(Element):
+    """The index of an utterance in its data source."""
+
+    dtype: ClassVar[DTypeClass] = "int"
+
+
+@dataclass(frozen=True)
+class Flags(Element):
+    """Yes or no for each position or utterance."""
+
+    dtype: ClassVar[DTypeClass] = "bool"
+
+
+@dataclass(frozen=True)
+class Score(Element):
+    """The value of a metric."""

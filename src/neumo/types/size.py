@@ -1,0 +1,437 @@
+"""Symbolic sizes with exact arithmetic: `T//160 + 1`, `ceil(T/2)`, `2*T`.
+
+Every size is kept in one canonical form, `c0 + sum(ci * ai)`, where an atom `ai` is a symbol or `floor(size /
+k)`:
+
+* `floor((floor(x/a) + b) / k) = floor((x + a*b) / (a*k))` flattens nested floors,
+* terms divisible by `k` leave the floor, and a common divisor of everything in it is cancelled,
+* `ceil(x / k) = floor((x + k - 1) / k)`.
+
+That covers convolution, pooling, STFT, strides, up-sampling and concatenation.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from math import gcd, lcm
+from typing import Any
+
+from neumo.types.errors import ConfigError
+
+_uids = itertools.count(1)
+
+
+class Symbol:
+    """A named unknown size, such as `T`.
+
+    `uid` 0 is the symbol as written in a signature; a call makes copies with their own `uid`. A flexible
+    symbol may be solved for, a `rigid` one is a size that is fixed but unknown. `owner` names the module that
+    made it.
+
+    >>> Symbol("T"), Symbol("T") == Symbol("T", uid=7)
+    (T, False)
+    """
+
+    __slots__ = ("_hash", "_size", "name", "owner", "rigid", "uid")
+
+    def __init__(self, name: str, uid: int = 0, rigid: bool = False, owner: str = "") -> None:
+        self.name = name
+        self.uid = uid
+        self.rigid = rigid
+        self.owner = owner
+        self._hash = hash((name, uid, owner))
+        self._size: Size | None = None
+
+    def fresh(self, *, rigid: bool, owner: str = "") -> Symbol:
+        """Make a copy that is equal to nothing else.
+
+        >>> Symbol("T").fresh(rigid=True) == Symbol("T").fresh(rigid=True)
+        False
+        """
+        return Symbol(self.name, next(_uids), rigid, owner)
+
+    @property
+    def size(self) -> Size:
+        """The symbol as a size, made once."""
+        if self._size is None:
+            self._size = Size(0, ((self, 1),))
+        return self._size
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What symbols are ordered by inside a size."""
+        return (0, self.name, self.uid, self.owner)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Symbol) or self._hash != other._hash:
+            return False
+        return (self.uid, self.name, self.owner, self.rigid) == (
+            other.uid,
+            other.name,
+            other.owner,
+            other.rigid,
+        )
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.owner}" if self.owner and not self.uid else self.name
+
+    __repr__ = __str__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Symbol, (self.name, self.uid, self.rigid, self.owner)
+
+
+class Floor:
+    """The atom `floor(size / k)` of a canonical size, `k` at least 2; made by `Size.__floordiv__` only.
+
+    >>> (Symbol("T").size // 160).terms[0][0]
+    T//160
+    """
+
+    __slots__ = ("_hash", "k", "key", "size")
+
+    def __init__(self, size: Size, k: int) -> None:
+        self.size = size
+        self.k = k
+        self._hash = hash((size, k))
+        self.key: tuple[Any, ...] = (1, k, size.key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            isinstance(other, Floor)
+            and self._hash == other._hash
+            and self.k == other.k
+            and self.size == other.size
+        )
+
+    def __str__(self) -> str:
+        return _floor_text(self, owners=False)
+
+    __repr__ = __str__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Floor, (self.size, self.k)
+
+
+Atom = Symbol | Floor
+Terms = tuple[tuple[Atom, int], ...]
+
+
+class Size:
+    """The size of an axis, in canonical form, so that equal sizes are equal objects.
+
+    >>> T = Symbol("T").size
+    >>> (T // 160 + 1).ceildiv(2)
+    T//320 + 1
+    >>> (T // 2) // 2 == T // 4, T.ceildiv(2) * 2 == T
+    (True, False)
+    >>> (T // 160 + 1).evaluate({Symbol("T"): 16000})
+    101
+    """
+
+    __slots__ = ("_hash", "_key", "_symbols", "const", "symbol", "terms")
+
+    def __init__(self, const: int = 0, terms: Terms = ()) -> None:
+        self.const = const
+        self.terms = terms  # sorted by the atoms' keys, no coefficient is 0
+        # The symbol that this size is and nothing else, or None; read often, hence an attribute.
+        self.symbol: Symbol | None = None
+        if const == 0 and len(terms) == 1 and terms[0][1] == 1 and type(terms[0][0]) is Symbol:
+            self.symbol = terms[0][0]
+        self._hash: int | None = None
+        self._symbols: frozenset[Symbol] | None = None
+        self._key: tuple[Any, ...] | None = None
+
+    @staticmethod
+    def of(value: SizeLike) -> Size:
+        """Read an int, a symbol, or anything that has a `size` (an axis) as a size.
+
+        >>> Size.of(64), Size.of(Symbol("T"))
+        (64, T)
+        """
+        if isinstance(value, Size):
+            return value
+        if isinstance(value, int) and not isinstance(value, bool):
+            return _INTS[value] if 0 <= value < len(_INTS) else Size(value)
+        size = getattr(value, "size", None)
+        if isinstance(size, Size):
+            return size
+        raise ConfigError(
+            f"{value!r} is not a size",
+            code="size",
+            why="A size is an int, a symbol, an axis or arithmetic on them.",
+        )
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What sizes are ordered by."""
+        if self._key is None:
+            self._key = (self.const, tuple((atom.key, c) for atom, c in self.terms))
+        return self._key
+
+    @property
+    def constant(self) -> int | None:
+        """The number this size always is, or None.
+
+        >>> Size.of(3).constant, Symbol("T").size.constant
+        (3, None)
+        """
+        return None if self.terms else self.const
+
+    def symbols(self) -> frozenset[Symbol]:
+        """Collect all symbols, those inside floors too.
+
+        >>> sorted(map(str, (Symbol("T").size // 2 + Symbol("U").size).symbols()))
+        ['T', 'U']
+        """
+        if self._symbols is None:
+            found: set[Symbol] = set()
+            for atom, _ in self.terms:
+                if type(atom) is Symbol:
+                    found.add(atom)
+                else:
+                    found |= atom.size.symbols()  # type: ignore[union-attr]
+            self._symbols = frozenset(found)
+        return self._symbols
+
+    def __add__(self, other: SizeLike) -> Size:
+        right = Size.of(other)
+        if not right.terms:
+            return Size(self.const + right.const, self.terms) if right.const else self
+        if not self.terms:
+            return Size(self.const + right.const, right.terms) if self.const else right
+        return _sum(self.const + right.const, itertools.chain(self.terms, right.terms))
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Size:
+        return Size(-self.const, tuple((atom, -c) for atom, c in self.terms))
+
+    def __sub__(self, other: SizeLike) -> Size:
+        return self + -Size.of(other)
+
+    def __rsub__(self, other: SizeLike) -> Size:
+        return -self + other
+
+    def __mul__(self, other: SizeLike) -> Size:
+        right = Size.of(other)
+        if right.terms and self.terms:
+            # No product of two unknowns: a fresh rigid symbol may refuse too much but never accepts wrongly.
+            return Symbol(f"{_factor_text(self)}*{_factor_text(right)}").fresh(rigid=True).size
+        size, by = (self, right.const) if not right.terms else (right, self.const)
+        if by in (0, 1):
+            return size if by else Size.of(0)
+        return Size(size.const * by, tuple((atom, c * by) for atom, c in size.terms))
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, by: int) -> Size:
+        if type(by) is not int or by < 1:
+            raise ConfigError(
+                f"cannot divide the size {self} by {by!r}",
+                code="size",
+                why="A size is divided by a whole number above 0.",
+            )
+        if by == 1:
+            return self
+        if not self.terms:
+            return Size.of(self.const // by)
+        return _floor(self, by)
+
+    def ceildiv(self, by: int) -> Size:
+        """Divide and round up, as a padded stride does.
+
+        >>> Symbol("T").size.ceildiv(2)
+        ceil(T/2)
+        """
+        return (self + (by - 1)) // by if type(by) is int else self // by
+
+    def substitute(self, sizes: Mapping[Symbol, Size]) -> Size:
+        """Put sizes in the place of symbols.
+
+        >>> T = Symbol("T")
+        >>> T.size.ceildiv(2).substitute({T: T.size // 160 + 1})
+        T//320 + 1
+        """
+        if not self.terms:
+            return self
+        bare = self.symbol
+        if bare is not None:
+            return sizes.get(bare, self)
+        if self.symbols().isdisjoint(sizes):
+            return self
+        total = Size.of(self.const)
+        for atom, coefficient in self.terms:
+            if isinstance(atom, Symbol):
+                part = sizes.get(atom, atom.size)
+            else:
+                part = atom.size.substitute(sizes) // atom.k
+            total = total + part * coefficient
+        return total
+
+    def evaluate(self, values: Mapping[Symbol, int]) -> int:
+        """Compute the number for given numbers; a missing symbol is a `ConfigError`.
+
+        >>> Symbol("T").size.ceildiv(2).evaluate({Symbol("T"): 5})
+        3
+        """
+        total = self.const
+        for atom, coefficient in self.terms:
+            if isinstance(atom, Floor):
+                total += coefficient * (atom.size.evaluate(values) // atom.k)
+            elif atom in values:
+                total += coefficient * values[atom]
+            else:
+                raise ConfigError(f"the size {self} needs a number for {atom}", code="size")
+        return total
+
+    def period(self) -> int:
+        """Number after which the rounding of every floor repeats (1 when there is none).
+
+        >>> (Symbol("T").size // 160 + 1).period()
+        160
+        """
+        return lcm(*(atom.k * atom.size.period() for atom, _ in self.terms if isinstance(atom, Floor)))
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash((self.const, self.terms)) if self.terms else hash(self.const)
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if isinstance(other, Size):
+            return self.const == other.const and self.terms == other.terms
+        return not self.terms and isinstance(other, int) and self.const == other
+
+    def __str__(self) -> str:
+        return self.text()
+
+    __repr__ = __str__
+
+    def text(self, *, owners: bool = False) -> str:
+        """Print the size; with `owners` each symbol says whose it is (`B@SpeechData`).
+
+        >>> Symbol("B", uid=3, owner="SpeechData").size.text(owners=True)
+        'B@SpeechData'
+        """
+        return size_text(self, owners)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Size, (self.const, self.terms)
+
+
+SizeLike = Any  # int | Symbol | Size | Axis; Axis lives a file further up
+_INTS = tuple(Size(n) for n in range(1025))
+
+
+def _key(term: tuple[Atom, int]) -> tuple[Any, ...]:
+    return term[0].key
+
+
+def _sum(const: int, terms: Iterable[tuple[Atom, int]]) -> Size:
+    totals: dict[Atom, int] = {}
+    for atom, coefficient in terms:
+        totals[atom] = totals.get(atom, 0) + coefficient
+    kept = [(atom, c) for atom, c in totals.items() if c]
+    if len(kept) > 1:
+        kept.sort(key=_key)
+    return Size(const, tuple(kept)) if kept else Size.of(const)
+
+
+def _floor(size: Size, k: int) -> Size:
+    """Write floor(size / k) canonically, k > 1."""
+    outside: list[tuple[Atom, int]] = []
+    inside: list[tuple[Atom, int]] = []
+    for atom, coefficient in size.terms:
+        whole, rest = divmod(coefficient, k)
+        if whole:
+            outside.append((atom, whole))
+        if rest:
+            inside.append((atom, rest))
+    whole, const = divmod(size.const, k)
+    if not inside:
+        return _sum(whole, outside)
+    common = gcd(k, *(c for _, c in inside))
+    if common > 1:  # floor((g*x + c) / (g*k)) = floor((x + floor(c/g)) / k)
+        inside = [(atom, c // common) for atom, c in inside]
+        const, k = const // common, k // common
+    nested = _nested(inside)
+    if nested is None:
+        return _sum(whole, [*outside, (Floor(Size(const, tuple(inside)), k), 1)])
+    others = _sum(const, [term for term in inside if term[0] is not nested])
+    flat = (nested.size + others * nested.k) // (nested.k * k)
+    return flat + _sum(whole, outside)
+
+
+def _nested(inside: list[tuple[Atom, int]]) -> Floor | None:
+    """Find the one floor that can be flattened: its coefficient is 1."""
+    for atom, coefficient in inside:
+        if coefficient == 1 and isinstance(atom, Floor):
+            return atom
+    return None
+
+
+def size_text(size: Size, owners: bool = False) -> str:
+    """Print a size; negative terms come behind the first positive one.
+
+    >>> size_text(1 - Symbol("T").size)
+    '-T + 1'
+    """
+    terms = sorted(size.terms, key=lambda term: term[1] < 0)
+    text = ""
+    for atom, coefficient in terms:
+        body = _atom_text(atom, owners)
+        if abs(coefficient) != 1:
+            body = f"{abs(coefficient)}*{_in_product(atom, body)}"
+        sign = "-" if coefficient < 0 else "+"
+        text = (
+            f"{text} {sign} {body}" if text else (f"-{_in_product(atom, body)}" if coefficient < 0 else body)
+        )
+    if not text:
+        return str(size.const)
+    if size.const:
+        text += f" {'-' if size.const < 0 else '+'} {abs(size.const)}"
+    return text
+
+
+def _atom_text(atom: Atom, owners: bool) -> str:
+    if isinstance(atom, Floor):
+        return _floor_text(atom, owners)
+    return f"{atom.name}@{atom.owner}" if owners and atom.owner else str(atom)
+
+
+def _floor_text(atom: Floor, owners: bool) -> str:
+    size, k = atom.size, atom.k
+    if size.const == k - 1:
+        inner = Size(0, size.terms)
+        return f"ceil({_divided_text(inner, owners, '/')}/{k})"
+    return f"{_divided_text(size, owners, '//')}//{k}"
+
+
+def _divided_text(size: Size, owners: bool, sign: str) -> str:
+    text = size_text(size, owners)
+    plain = size.symbol is not None or (sign == "/" and len(size.terms) == 1 and not text.startswith("-"))
+    return text if plain else f"({text})"
+
+
+def _in_product(atom: Atom, body: str) -> str:
+    """Bracket `T//2` before it is multiplied or negated; `ceil(T/2)` needs no brackets."""
+    return f"({body})" if isinstance(atom, Floor) and not body.startswith("ceil(") else body
+
+
+def _factor_text(size: Size) -> str:
+    text = size_text(size)
+    return text if size.symbol is not None else f"({text})"

@@ -1,0 +1,403 @@
+"""Vocabularies with identity: ordered labels, the roles some play, and how two vocabularies differ."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, Literal
+
+from neumo.types.errors import ConfigError, DataError
+
+ROLES = ("pad", "blank", "bos", "eos", "unk")
+BLANK = "<blank>"
+_NAME = re.compile(r"[A-Za-z_][\w.+\-]*")
+
+
+class Relation(Enum):
+    """How one vocabulary relates to another; read `a.relation(b)` as "a ... b".
+
+    >>> Vocab("abc").relation(Vocab("ab"))
+    <Relation.EXTENDS: 'extends'>
+    """
+
+    SAME = "same"
+    EXTENDS = "extends"
+    PREFIX = "is a prefix of"
+    ROLES = "has other roles than"
+    PERMUTED = "is a permutation of"
+    OVERLAPS = "overlaps"
+    DISJOINT = "is disjoint from"
+
+
+@dataclass(frozen=True)
+class VocabDifference:
+    """The difference between a given and a wanted vocabulary, ready to be told.
+
+    `index` is where the orders first differ, `given_label` and `wanted_label` what is there (None past the
+    end).
+
+    >>> Vocab("ba").difference(Vocab("ab")).sentence
+    "the same 2 labels in another order, first difference at index 0: 'b' there, 'a' here"
+    """
+
+    relation: Relation
+    sentence: str
+    index: int | None = None
+    given_label: str | None = None
+    wanted_label: str | None = None
+    only_given: tuple[str, ...] = ()
+    only_wanted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What `Vocab.encode` found: the ids, and every piece of the text that has no label of its own.
+
+    >>> Vocab("ab").encode("abc")
+    Encoding(ids=(0, 1), unknown=('c',))
+    """
+
+    ids: tuple[int, ...]
+    unknown: tuple[str, ...] = ()
+
+
+class Vocab:
+    """An ordered set of labels with the roles `pad`, `blank`, `bos`, `eos`, `unk` (an index or a label each).
+
+    Labels, their order and their roles are the identity; the `name` is for people. `unit` says whether a text
+    is cut into characters or words.
+
+    >>> letters = Vocab.english()
+    >>> len(letters), letters.index("a"), letters[0], str(letters)
+    (28, 1, ' ', 'en[28]#c4af7923')
+    >>> letters.with_blank()
+    Vocab(en+blank[29]#040063b9)
+    """
+
+    __slots__ = (
+        "__weakref__", "_digest", "_hash", "_index",
+        "blank", "bos", "eos", "labels", "name", "pad", "unit", "unk",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        labels: str | Iterable[str],
+        name: str = "",
+        pad: int | str | None = None,
+        blank: int | str | None = None,
+        bos: int | str | None = None,
+        eos: int | str | None = None,
+        unk: int | str | None = None,
+        *,
+        unit: Literal["char", "word"] = "char",
+    ) -> None:
+        self.labels: tuple[str, ...] = tuple(labels)
+        self.name = name
+        self.unit: Literal["char", "word"] = unit
+        self._index = {label: n for n, label in enumerate(self.labels)}
+        self._check()
+        self.pad = self._role("pad", pad)
+        self.blank = self._role("blank", blank)
+        self.bos = self._role("bos", bos)
+        self.eos = self._role("eos", eos)
+        self.unk = self._role("unk", unk)
+        self._hash = hash((self.labels, self.roles, unit))
+        self._digest = ""
+        _KNOWN[id(self)] = self
+
+    def _check(self) -> None:
+        if not self.labels:
+            raise ConfigError("a vocabulary needs at least one label", code="vocab")
+        for n, label in enumerate(self.labels):
+            if not isinstance(label, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ConfigError(f"label {n} of the vocabulary is {label!r}, not a text", code="vocab")
+        if len(self._index) < len(self.labels):
+            twice = next(x for n, x in enumerate(self.labels) if self._index[x] != n)
+            raise ConfigError(f"the vocabulary has the label {twice!r} twice", code="vocab")
+        if self.name and not _NAME.fullmatch(self.name):
+            raise ConfigError(
+                f"{self.name!r} cannot name a vocabulary",
+                code="vocab",
+                why="Use letters, digits and . _ + - only.",
+            )
+        if self.unit not in ("char", "word"):
+            raise ConfigError(f"a vocabulary's unit is 'char' or 'word', not {self.unit!r}", code="vocab")
+
+    def _role(self, role: str, value: int | str | None) -> int | None:
+        if value is None:
+            return None
+        index = self._index.get(value, -1) if isinstance(value, str) else value
+        if 0 <= index < len(self.labels):
+            return index
+        raise ConfigError(
+            f"{role}={value!r} is not in this vocabulary of {len(self.labels)} labels", code="vocab"
+        )
+
+    @classmethod
+    def english(cls) -> Vocab:
+        """Make the 28 labels of the public English models: space, a to z, apostrophe.
+
+        >>> "".join(Vocab.english())
+        " abcdefghijklmnopqrstuvwxyz'"
+        """
+        return cls(" abcdefghijklmnopqrstuvwxyz'", name="en")
+
+    @property
+    def roles(self) -> tuple[tuple[str, int], ...]:
+        """The roles that are filled, as (role, index)."""
+        filled = ((role, getattr(self, role, None)) for role in ROLES)
+        return tuple((role, index) for role, index in filled if index is not None)
+
+    @property
+    def digest(self) -> str:
+        """Eight hex digits of the sha256 of labels and roles."""
+        if not self._digest:
+            identity: list[Any] = [self.labels, dict(self.roles)]
+            if self.unit != "char":
+                identity.append(self.unit)
+            text = json.dumps(identity, ensure_ascii=False, sort_keys=True)
+            self._digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        return self._digest
+
+    def index(self, label: str) -> int:
+        """Look a label's index up; an unknown label is a `ConfigError`.
+
+        >>> Vocab("ab").index("b")
+        1
+        """
+        if label not in self._index:
+            raise ConfigError(f"the vocabulary {self} has no label {label!r}", code="vocab")
+        return self._index[label]
+
+    def with_blank(self, where: Literal["end", "start"] = "end") -> Vocab:
+        """Add the CTC blank behind (or before) the labels: another vocabulary, so it cannot be mixed up.
+
+        >>> Vocab("ab").with_blank().blank, Vocab("ab").with_blank("start").blank
+        (2, 0)
+        """
+        if self.blank is not None:
+            raise ConfigError(
+                f"the vocabulary {self} already has a blank, at index {self.blank}", code="vocab"
+            )
+        if where not in ("end", "start"):
+            raise ConfigError(f"the blank goes to the 'end' or the 'start', not {where!r}", code="vocab")
+        name = self.name or "vocab"
+        shift = int(where == "start")
+        labels = (BLANK, *self.labels) if shift else (*self.labels, BLANK)
+        roles = {role: index + shift for role, index in self.roles}
+        roles["blank"] = 0 if shift else len(self)
+        return Vocab(labels, f"blank+{name}" if shift else f"{name}+blank", unit=self.unit, **roles)
+
+    def relation(self, other: Vocab) -> Relation:
+        """Say how this vocabulary relates to another.
+
+        >>> Vocab("ab").relation(Vocab("ba")), Vocab("ab").relation(Vocab("cd"))
+        (<Relation.PERMUTED: 'is a permutation of'>, <Relation.DISJOINT: 'is disjoint from'>)
+        """
+        if self == other:
+            return Relation.SAME
+        mine, theirs = self.labels, other.labels
+        if mine == theirs:
+            return Relation.ROLES
+        if mine[: len(theirs)] == theirs and self._roles_agree(other):
+            return Relation.EXTENDS
+        if theirs[: len(mine)] == mine and other._roles_agree(self):
+            return Relation.PREFIX
+        shared = self._index.keys() & other._index.keys()
+        if len(shared) == len(mine) == len(theirs):
+            return Relation.PERMUTED
+        return Relation.OVERLAPS if shared else Relation.DISJOINT
+
+    def _roles_agree(self, shorter: Vocab) -> bool:
+        """Tell whether every role of the shorter vocabulary is the same here."""
+        mine = dict(self.roles)
+        return all(mine.get(role) == index for role, index in shorter.roles)
+
+    def difference(self, wanted: Vocab) -> VocabDifference:
+        """Describe this (given) vocabulary against a wanted one, in one sentence and in data.
+
+        >>> Vocab("abx").difference(Vocab("abc")).only_given
+        ('x',)
+        """
+        relation = self.relation(wanted)
+        index = next(
+            (n for n, (a, b) in enumerate(zip(self.labels, wanted.labels, strict=False)) if a != b), None
+        )
+        if index is None and len(self) != len(wanted):
+            index = min(len(self), len(wanted))
+        parts = VocabDifference(
+            relation,
+            "",
+            index,
+            None if index is None or index >= len(self) else self.labels[index],
+            None if index is None or index >= len(wanted) else wanted.labels[index],
+            tuple(x for x in self.labels if x not in wanted._index),
+            tuple(x for x in wanted.labels if x not in self._index),
+        )
+        return replace(parts, sentence=_sentence(self, wanted, parts))
+
+    def encode(self, text: str) -> Encoding:
+        """Turn a text into ids; pieces without a label become `unk` if there is one, and are always reported.
+
+        >>> Vocab(["yes", "no"], unit="word").encode("yes no maybe")
+        Encoding(ids=(0, 1), unknown=('maybe',))
+        """
+        pieces: Sequence[str] = text.split() if self.unit == "word" else text
+        ids: list[int] = []
+        unknown: list[str] = []
+        for piece in pieces:
+            index = self._index.get(piece)
+            if index is None:
+                unknown.append(piece)
+                index = self.unk
+            if index is not None:
+                ids.append(index)
+        return Encoding(tuple(ids), tuple(unknown))
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Turn ids into a text, leaving pad, blank, bos and eos out; an id outside is a `DataError`.
+
+        >>> Vocab.english().decode([1, 2, 0, 3])
+        'ab c'
+        """
+        silent = {self.pad, self.blank, self.bos, self.eos}
+        pieces: list[str] = []
+        for value in ids:
+            index = int(value)
+            if not 0 <= index < len(self.labels):
+                raise DataError(
+                    f"id {index} is outside the vocabulary {self} of {len(self)} labels", code="ids"
+                )
+            if index not in silent:
+                pieces.append(self.labels[index])
+        return (" " if self.unit == "word" else "").join(pieces)
+
+    def to_data(self) -> dict[str, Any]:
+        """Write the vocabulary as plain values for YAML or JSON.
+
+        >>> Vocab("ab", name="two", blank=1).to_data()
+        {'labels': ['a', 'b'], 'name': 'two', 'blank': 1}
+        """
+        data: dict[str, Any] = {"labels": list(self.labels)}
+        if self.name:
+            data["name"] = self.name
+        if self.unit != "char":
+            data["unit"] = self.unit
+        return data | dict(self.roles)
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Vocab:
+        """Read what `to_data` wrote; unknown keys are refused.
+
+        >>> Vocab.from_data({"labels": "ab", "blank": "b"}).blank
+        1
+        """
+        known = {"labels", "name", "unit", *ROLES}
+        unknown = [key for key in data if key not in known]
+        if unknown or "labels" not in data:
+            what = f"has no {unknown[0]!r}" if unknown else "needs labels"
+            from neumo.types.errors import did_you_mean
+
+            raise ConfigError(
+                f"a vocabulary {what}", code="vocab", fixes=did_you_mean(unknown[0], known) if unknown else ()
+            )
+        return cls(**dict(data))
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __iter__(self) -> Any:
+        return iter(self.labels)
+
+    def __getitem__(self, index: int) -> str:
+        return self.labels[index]
+
+    def __contains__(self, label: object) -> bool:
+        return label in self._index
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Vocab) or self._hash != other._hash:
+            return False
+        return (self.labels, self.roles, self.unit) == (other.labels, other.roles, other.unit)
+
+    def __str__(self) -> str:
+        return f"{self.name or 'vocab'}[{len(self)}]#{self.digest}"
+
+    def __repr__(self) -> str:
+        return f"Vocab({self})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Vocab.from_data, (self.to_data(),)
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    """Wanted facet: this vocabulary or a prefix of it, whose ids mean the same.
+
+    >>> AtLeast(Vocab("ab", name="two")).vocab.name
+    'two'
+    """
+
+    vocab: Vocab
+
+    def __str__(self) -> str:
+        return f"at_least({self.vocab})"
+
+
+_KNOWN: weakref.WeakValueDictionary[int, Vocab] = weakref.WeakValueDictionary()
+
+
+def find_vocab(digest: str, extra: Iterable[Vocab] = (), *, name: str = "") -> Vocab | None:
+    """Find a vocabulary of this process by its digest, so that printed types can be read back.
+
+    Those of `extra` come first; of several with one identity, the one of this `name` is preferred.
+
+    >>> letters = Vocab.english()
+    >>> find_vocab(letters.digest) == letters
+    True
+    """
+    for pool in (extra, _KNOWN.values()):
+        found = [vocab for vocab in pool if vocab.digest == digest]
+        if found:
+            return next((vocab for vocab in found if vocab.name == name), found[0])
+    return None
+
+
+def _sentence(given: Vocab, wanted: Vocab, parts: VocabDifference) -> str:
+    relation, size = parts.relation, len(given)
+    if relation is Relation.SAME:
+        return f"the same {size} labels"
+    if relation is Relation.ROLES:
+        return f"the same {size} labels with other roles: {_roles(given)} there, {_roles(wanted)} here"
+    if relation is Relation.PERMUTED:
+        at = f"at index {parts.index}: {parts.given_label!r} there, {parts.wanted_label!r} here"
+        return f"the same {size} labels in another order, first difference {at}"
+    if relation is Relation.EXTENDS:
+        more = f"{size - len(wanted)} more behind them: {_some(parts.only_given)}"
+        return f"the wanted {len(wanted)} labels and {more}"
+    if relation is Relation.PREFIX:
+        return f"only the first {size} of the wanted {len(wanted)} labels, without {_some(parts.only_wanted)}"
+    if relation is Relation.DISJOINT:
+        return f"none of the {size} labels is among the wanted {len(wanted)}: {_some(given.labels)} there"
+    there, here = parts.only_given, parts.only_wanted
+    tell = [f"{_some(there)} only there"] * bool(there) + [f"{_some(here)} only here"] * bool(here)
+    return f"other labels: {'; '.join(tell)}"
+
+
+def _roles(vocab: Vocab) -> str:
+    return ", ".join(f"{role}={index}" for role, index in vocab.roles) or "none"
+
+
+def _some(labels: Sequence[str], limit: int = 5) -> str:
+    shown = ", ".join(repr(label) for label in labels[:limit])
+    return shown + (f" and {len(labels) - limit} more" if len(labels) > limit else "")

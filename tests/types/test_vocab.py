@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import given
+from tests.types.strategies import vocabs
+
+from neumo.types import AtLeast, ConfigError, DataError, Relation, Vocab, find_vocab
+
+AB = Vocab("ab", name="two")
+
+
+def test_english_is_the_public_order():
+    letters = Vocab.english()
+    assert len(letters) == 28
+    assert "".join(letters) == " abcdefghijklmnopqrstuvwxyz'"
+    assert str(letters) == "en[28]#c4af7923"
+    assert repr(letters) == "Vocab(en[28]#c4af7923)"
+
+
+def test_labels_order_and_roles_are_the_identity_but_not_the_name():
+    assert Vocab("ab", name="x") == AB
+    assert hash(Vocab("ab", name="x")) == hash(AB)
+    assert Vocab("ab", name="x").digest == AB.digest
+    assert Vocab("ba") != AB
+    assert Vocab("ab", blank=1) != AB
+    assert Vocab("ab", blank=1).digest != AB.digest
+    assert Vocab("ab", unit="word") != AB
+    assert Vocab("ab", unit="word").digest != AB.digest
+    assert AB != "ab"
+
+
+def test_roles_are_given_by_label_or_index():
+    vocab = Vocab(["<pad>", "a", "<s>", "</s>", "<unk>"], pad="<pad>", bos="<s>", eos=3, unk="<unk>")
+    assert vocab.roles == (("pad", 0), ("bos", 2), ("eos", 3), ("unk", 4))
+
+
+def test_the_blank_goes_to_either_end_and_makes_another_vocabulary():
+    vocab = Vocab("ab", name="two", pad="a")
+    end, start = vocab.with_blank(), vocab.with_blank("start")
+    assert (end.labels, end.blank, end.pad, end.name) == (("a", "b", "<blank>"), 2, 0, "two+blank")
+    assert (start.labels, start.blank, start.pad, start.name) == (("<blank>", "a", "b"), 0, 1, "blank+two")
+    assert Vocab("ab").with_blank().name == "vocab+blank"
+    assert end.relation(start) is Relation.PERMUTED
+    with pytest.raises(ConfigError, match="already has a blank"):
+        end.with_blank()
+    with pytest.raises(ConfigError, match="'end' or the 'start'"):
+        vocab.with_blank("middle")
+
+
+@pytest.mark.parametrize(
+    ("given_labels", "wanted", "relation", "sentence"),
+    [
+        (Vocab("ab"), AB, Relation.SAME, "the same 2 labels"),
+        (
+            Vocab("ab", blank=1),
+            Vocab("ab", pad=0),
+            Relation.ROLES,
+            "the same 2 labels with other roles: blank=1 there, pad=0 here",
+        ),
+        (Vocab("ab", blank=1), AB, Relation.ROLES,
+         "the same 2 labels with other roles: blank=1 there, none here"),
+        (Vocab("abc"), AB, Relation.EXTENDS, "the wanted 2 labels and 1 more behind them: 'c'"),
+        (AB, Vocab("abcdefgh"), Relation.PREFIX,
+         "only the first 2 of the wanted 8 labels, without 'c', 'd', 'e', 'f', 'g' and 1 more"),
+        (
+            Vocab("ba"),
+            AB,
+            Relation.PERMUTED,
+            "the same 2 labels in another order, first difference at index 0: 'b' there, 'a' here",
+        ),
+        (Vocab("abx"), Vocab("aby"), Relation.OVERLAPS, "other labels: 'x' only there; 'y' only here"),
+        (Vocab("bax"), AB, Relation.OVERLAPS, "other labels: 'x' only there"),
+        (AB, Vocab("abc", blank=0), Relation.PREFIX, None),
+        (Vocab("ab", blank=1), Vocab("abc"), Relation.OVERLAPS, "other labels: 'c' only here"),
+        (Vocab("xy"), AB, Relation.DISJOINT, "none of the 2 labels is among the wanted 2: 'x', 'y' there"),
+    ],
+)  # fmt: skip
+def test_relations_and_their_sentences(given_labels, wanted, relation, sentence):
+    assert given_labels.relation(wanted) is relation
+    difference = given_labels.difference(wanted)
+    assert difference.relation is relation
+    if sentence is not None:
+        assert difference.sentence == sentence
+
+
+def test_a_difference_tells_where_and_what():
+    there = Vocab(" 'abcdefghijklmnopqrstuvwxyz")
+    difference = there.difference(Vocab.english())
+    assert (difference.index, difference.given_label, difference.wanted_label) == (1, "'", "a")
+    longer = Vocab("abc").difference(AB)
+    assert (longer.index, longer.given_label, longer.wanted_label) == (2, "c", None)
+    assert (longer.only_given, longer.only_wanted) == (("c",), ())
+    assert AB.difference(Vocab("abc")).wanted_label == "c"
+
+
+def test_unknown_pieces_are_reported_never_dropped_in_silence():
+    assert AB.encode("abca").ids == (0, 1, 0)
+    assert AB.encode("abca").unknown == ("c",)
+    with_unk = Vocab(["a", "<unk>"], unk="<unk>")
+    assert with_unk.encode("ab").ids == (0, 1)
+    assert with_unk.encode("ab").unknown == ("b",)
+
+
+def test_words_are_cut_at_spaces_and_joined_by_one():
+    words = Vocab(["yes", "no"], unit="word")
+    assert words.encode(" yes  no ").ids == (0, 1)
+    assert words.decode([0, 1]) == "yes no"
+
+
+def test_decoding_leaves_silent_roles_out_and_refuses_strange_ids():
+    vocab = AB.with_blank()
+    assert vocab.decode([0, 2, 1]) == "ab"
+    with pytest.raises(DataError, match="id 3 is outside"):
+        vocab.decode([3])
+    with pytest.raises(DataError, match="id -1 is outside"):
+        vocab.decode([-1])
+
+
+def test_lookups():
+    assert AB.index("b") == 1
+    assert AB[1] == "b"
+    assert "a" in AB
+    assert "c" not in AB
+    with pytest.raises(ConfigError, match="has no label 'c'"):
+        AB.index("c")
+
+
+@given(vocabs())
+def test_data_and_pickle_give_the_vocabulary_back(vocab):
+    for again in (Vocab.from_data(vocab.to_data()), pickle.loads(pickle.dumps(vocab))):
+        assert again == vocab
+        assert (again.name, again.digest) == (vocab.name, vocab.digest)
+
+
+def test_vocabularies_are_found_by_digest():
+    mine = Vocab("zyx")
+    assert find_vocab(mine.digest) == mine
+    assert find_vocab("00000000") is None
+    assert find_vocab(mine.digest, [mine]) is mine
+    named = Vocab("zyx", name="named")
+    assert find_vocab(mine.digest, [mine, named], name="named") is named
+    assert find_vocab(mine.digest, [mine, named], name="other") is mine
+
+
+def test_at_least_prints_its_vocabulary():
+    assert str(AtLeast(AB)) == f"at_least({AB})"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Vocab(""), "at least one label"),
+        (lambda: Vocab("aba"), "label 'a' twice"),
+        (lambda: Vocab(["a", 1]), "label 1 of the vocabulary is 1"),
+        (lambda: Vocab("ab", name="a b"), "cannot name a vocabulary"),
+        (lambda: Vocab("ab", blank=2), "blank=2 is not in this vocabulary"),
+        (lambda: Vocab("ab", blank=-1), "blank=-1"),
+        (lambda: Vocab("ab", pad="x"), "pad='x'"),
+        (lambda: Vocab("ab", unit="byte"), "'char' or 'word'"),
+        (lambda: Vocab.from_data({"labels": "ab", "blnk": 1}), "(?s)has no 'blnk'.*did you mean 'blank'"),
+        (lambda: Vocab.from_data({"name": "x"}), "needs labels"),
+    ],
+)
+def test_wrong_vocabularies_are_refused(make, message):
+    with pytest.raises(ConfigError, match=message):
+        make()
