@@ -1,4 +1,4 @@
-"""Clips shorter than a window ended the process (B15), and length filters used another formula than the model (C08)."""
+"""Clips shorter than a window ended the process (B15); filters counted other lengths than the model (C08)."""
 
 import dataclasses
 
@@ -17,7 +17,9 @@ RULES = {"ceil": "reflect", "floor+1": "reflect", "floor": "constant"}
 def thin(preset):
     """A preset of the same depth, kernels and strides with a few channels."""
     spec = ConvEncoder.preset(preset)
-    return dataclasses.replace(spec, blocks=tuple(dataclasses.replace(block, width=4) for block in spec.blocks))
+    return dataclasses.replace(
+        spec, blocks=tuple(dataclasses.replace(block, width=4) for block in spec.blocks)
+    )
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -34,11 +36,15 @@ def test_short_audio_goes_through_the_whole_model(preset, length, samples, mode)
     assert torch.isfinite(log_probs).all()
     ids, ids_len = build(GreedyCTC(LETTERS))(log_probs, encoded_len)
     assert ids.shape[0] == len(ids_len) == 1
-    loss, infeasible = build(CTCLoss(LETTERS))(log_probs, encoded_len, torch.tensor([[1, 2, 3]]), torch.tensor([3]))
+    loss, infeasible = build(CTCLoss(LETTERS))(
+        log_probs, encoded_len, torch.tensor([[1, 2, 3]]), torch.tensor([3])
+    )
     loss.backward()
     assert torch.isfinite(loss)
     assert infeasible.tolist() == [int(encoded_len[0]) < 3]
-    assert all(torch.isfinite(weight.grad).all() for weight in modules[1].parameters() if weight.grad is not None)
+    assert all(
+        torch.isfinite(weight.grad).all() for weight in modules[1].parameters() if weight.grad is not None
+    )
 
 
 @pytest.mark.parametrize("samples", [1, 10, 100, 399])

@@ -1,0 +1,25 @@
+"""Speech recognition: neural modules from audio to text. No framework is needed to compose and check them."""
+
+from neumo.asr.blocks import ConvBlock as ConvBlock
+from neumo.asr.modules import ConvEncoder as ConvEncoder
+from neumo.asr.modules import CTCHead as CTCHead
+from neumo.asr.modules import CTCLoss as CTCLoss
+from neumo.asr.modules import GreedyCTC as GreedyCTC
+from neumo.asr.modules import MelSpectrogram as MelSpectrogram
+from neumo.asr.modules import SpecAugment as SpecAugment
+from neumo.asr.modules import SpecCutout as SpecCutout
+from neumo.asr.modules import SpeechData as SpeechData
+from neumo.asr.modules import SpeedPerturb as SpeedPerturb
+
+__all__ = [
+    "CTCHead",
+    "CTCLoss",
+    "ConvBlock",
+    "ConvEncoder",
+    "GreedyCTC",
+    "MelSpectrogram",
+    "SpecAugment",
+    "SpecCutout",
+    "SpeechData",
+    "SpeedPerturb",
+]

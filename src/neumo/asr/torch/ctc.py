@@ -1,0 +1,113 @@
+"""Connectionist temporal classification: head, loss and greedy decoding.
+
+Shapes: B utterances, T frames, V labels with the blank last, U target labels.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from neumo.asr import modules as specs
+from neumo.backends.torch.lengths import at_least_float32, frame_mask
+from neumo.backends.torch.registry import implements
+from neumo.types.errors import DataError
+
+
+@implements(specs.CTCHead)
+class CTCHead(nn.Module):
+    """A linear layer over the features of each frame, then log-softmax in float32 even under autocast."""
+
+    def __init__(self, spec: specs.CTCHead) -> None:
+        super().__init__()
+        self.linear = nn.Linear(spec.width, len(spec.vocab) + 1)
+
+    def forward(self, encoded: Tensor) -> Tensor:
+        """(B, C, T) -> (B, T, V)."""
+        logits = self.linear(encoded.transpose(1, 2))
+        return at_least_float32(logits).log_softmax(dim=-1)
+
+
+class CTCResult(NamedTuple):
+    """The loss and the utterances that it left out."""
+
+    loss: Tensor  # ()
+    infeasible: Tensor  # (B,) bool
+
+
+@implements(specs.CTCLoss)
+class CTCLoss(nn.Module):
+    """The loss of the feasible utterances; the others are not even given to the recursion."""
+
+    def __init__(self, spec: specs.CTCLoss) -> None:
+        super().__init__()
+        self.blank = len(spec.vocab)
+
+    def forward(
+        self, log_probs: Tensor, log_probs_len: Tensor, targets: Tensor, targets_len: Tensor
+    ) -> CTCResult:
+        """(B, T, V), (B,), (B, U), (B,) -> (), (B,)."""
+        self._check(targets, targets_len)
+        infeasible = needed_frames(targets, targets_len).clamp(min=1) > log_probs_len
+        rows = (~infeasible).nonzero().squeeze(1)
+        chosen = at_least_float32(log_probs[rows])
+        if len(rows) == 0:
+            return CTCResult(chosen.sum(), infeasible)  # 0, with a graph behind it and no gradient
+        loss = F.ctc_loss(
+            chosen.transpose(0, 1),
+            targets[rows],
+            log_probs_len[rows],
+            targets_len[rows],
+            blank=self.blank,
+            reduction="sum",
+        )
+        return CTCResult(loss / len(rows), infeasible)
+
+    def _check(self, targets: Tensor, targets_len: Tensor) -> None:
+        """An id outside of the vocabulary would read memory that is not ours."""
+        used = targets[frame_mask(targets_len, targets.shape[1])]
+        if used.numel() and not 0 <= int(used.min()) <= int(used.max()) < self.blank:
+            raise DataError(
+                f"CTC targets have ids from {int(used.min())} to {int(used.max())}; "
+                f"the vocabulary has 0 to {self.blank - 1}",
+                code="ids",
+                why="The labels were made with another vocabulary, or the blank is among them.",
+            )
+
+
+def needed_frames(targets: Tensor, targets_len: Tensor) -> Tensor:
+    """The fewest frames that can emit each target: one a label, and a blank between equal neighbours: (B,).
+
+    >>> import torch
+    >>> needed_frames(torch.tensor([[1, 1, 2], [3, 3, 3]]), torch.tensor([3, 1]))
+    tensor([4, 1])
+    """
+    repeats = (targets[:, 1:] == targets[:, :-1]) & frame_mask(targets_len - 1, max(targets.shape[1] - 1, 0))
+    return targets_len + repeats.sum(dim=1)
+
+
+class Decoded(NamedTuple):
+    """Labels without blanks, and how many of them each utterance has."""
+
+    ids: Tensor  # (B, U')
+    ids_len: Tensor  # (B,)
+
+
+@implements(specs.GreedyCTC)
+class GreedyCTC(nn.Module):
+    """The best label of each frame, without repeats and blanks."""
+
+    def __init__(self, spec: specs.GreedyCTC) -> None:
+        super().__init__()
+        self.blank = len(spec.vocab)
+
+    def forward(self, log_probs: Tensor, log_probs_len: Tensor) -> Decoded:
+        """(B, T, V), (B,) -> (B, T), (B,); as many columns as frames, so that no size depends on values."""
+        best = log_probs.argmax(dim=-1)  # (B, T)
+        before = F.pad(best, (1, 0), value=self.blank)[:, :-1]
+        kept = (best != self.blank) & (best != before) & frame_mask(log_probs_len, best.shape[1])
+        place = kept.cumsum(dim=1)  # the kept ones go to 1, 2, ...; all others to 0, which is cut off
+        ids = best.new_zeros(best.shape[0], best.shape[1] + 1).scatter(1, place * kept, best * kept)
+        return Decoded(ids[:, 1:], kept.sum(dim=1))

@@ -1,0 +1,1 @@
+"""The frameworks that run graphs: one room each, found by name."""

@@ -1,0 +1,107 @@
+"""Which torch code implements which specification."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from torch import nn
+
+from neumo.types.errors import BackendError
+
+Built = TypeVar("Built", bound=type[nn.Module])
+
+_IMPLEMENTATIONS: dict[type, type[nn.Module]] = {}
+
+# Adapters are specified in the graph room, which knows no framework: their code stands beside this file.
+_ELSEWHERE = {"neumo.graph": "neumo.backends.torch.adapters"}
+
+
+def implements(spec_class: type) -> Callable[[Built], Built]:
+    """Marks a plain `nn.Module` as the torch code of a specification.
+
+    The module's `__init__` takes the specification, its `forward` takes tensors by the names of the input
+    ports and returns one tensor, or a tuple in the order of the output ports.
+
+    >>> class Doubling:
+    ...     '''A specification.'''
+    >>> @implements(Doubling)
+    ... class DoublingLayer(nn.Module):
+    ...     def __init__(self, spec: Doubling) -> None:
+    ...         super().__init__()
+    ...
+    ...     def forward(self, x):
+    ...         return 2 * x
+    >>> type(build(Doubling())).__name__
+    'DoublingLayer'
+    """
+
+    def register(module_class: Built) -> Built:
+        _IMPLEMENTATIONS[spec_class] = module_class
+        return module_class
+
+    return register
+
+
+def build(spec: Any) -> nn.Module:
+    """Makes the torch module of a specification, with fresh weights.
+
+    The code is looked for in `<the specification's package>.torch` (`neumo.asr.modules` ->
+    `neumo.asr.torch`), which is imported on first use. Raises `BackendError` where nothing implements the
+    specification.
+    """
+    if isinstance(spec, nn.Module):  # a one-file module is its own implementation
+        return spec
+    return implementation(type(spec))(spec)
+
+
+def implementation(spec_class: type) -> type[nn.Module]:
+    """The torch class of a specification's class, or of the nearest class it derives from."""
+    found = _known(spec_class)
+    if found is None:
+        room = _room(spec_class)
+        _import(room)
+        found = _known(spec_class)
+        if found is None:
+            raise _missing(spec_class, room)
+    return found
+
+
+def _known(spec_class: type) -> type[nn.Module] | None:
+    for base in spec_class.__mro__:
+        if base in _IMPLEMENTATIONS:
+            return _IMPLEMENTATIONS[base]
+    return None
+
+
+def _room(spec_class: type) -> str:
+    """Where the torch code of a specification is expected."""
+    package = spec_class.__module__.rpartition(".")[0]
+    return _ELSEWHERE.get(package, f"{package}.torch" if package else "torch code")
+
+
+def _import(room: str) -> None:
+    """Imports a room if there is one; an error inside an existing room is the user's to see."""
+    if "." not in room:
+        return
+    try:
+        importlib.import_module(room)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (room == error.name or room.startswith(error.name + ".")):
+            raise
+
+
+def _missing(spec_class: type, room: str) -> BackendError:
+    name = spec_class.__name__
+    where = f"no @implements({name}) in {room}"
+    if "." not in room:
+        where = f"{spec_class.__module__} is not in a package"
+    return BackendError(
+        f"{name} has no torch implementation: {where}",
+        code="no-implementation",
+        fixes=(
+            f"import the package that holds @implements({name}) before the action",
+            f"write one: @implements({name}) on an nn.Module whose __init__ takes the {name}",
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Shared torch layers and signal processing; each file holds one idea."""
