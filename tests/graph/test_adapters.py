@@ -37,6 +37,7 @@ from neumo.types import (
 
 from .specs import EN, EN_SORTED, TAGS, WORDS, CTCLoss, MelSpectrogram
 
+LogSoftmax = ad.LogSoftmax
 AB, BA = Vocab("abc", name="abc"), Vocab("cba", name="cba")
 PADDED = Vocab(["<pad>", "a"], pad=0, name="padded")
 
@@ -256,3 +257,10 @@ def test_adapters_say_what_they_are() -> None:
         "Rescale(db -> ln)",
     ]
     assert {adapter.role for adapter in ad.ADAPTERS} == {"adapter"}
+
+
+def test_a_softmax_is_only_offered_over_the_last_axis() -> None:
+    vocab = Vocab(("a", "b"), name="ab")
+    last, middle = Logits(vocab)[B, T, V(vocab)], Logits(vocab)[B, V(vocab), T]
+    assert LogSoftmax().accepts(last)
+    assert not LogSoftmax().accepts(middle)

@@ -41,8 +41,11 @@ class _ScoresAdapter(ShapedAdapter):
         )
 
     def accepts(self, given: NeuralType) -> bool:
-        """Accept scores with one vocabulary axis."""
-        return type(given.element) is self.before and sum(axis.kind is Kind.VOCAB for axis in given.axes) == 1
+        """Accept scores with one vocabulary axis, which a softmax needs to be the last."""
+        if type(given.element) is not self.before:
+            return False
+        places = [place for place, axis in enumerate(given.axes) if axis.kind is Kind.VOCAB]
+        return len(places) == 1 and (self.before is not Logits or places[0] == len(given.axes) - 1)
 
     def convert(self, element: Scores) -> Element:
         """Change the kind of scores."""
@@ -121,7 +124,9 @@ class Reorder(Adapter):
         found = given.get("scores")
         if found is None or not isinstance(found.element, Scores) or found.element.vocab != self.source:
             return self.signature()
-        axes = tuple(V(self.target) if axis.vocab == self.source else axis for axis in found.axes)
+        if not found.axes or found.axes[-1].vocab != self.source:  # the columns are those of the last axis
+            return self.signature()
+        axes = (*found.axes[:-1], V(self.target))
         element = dataclasses.replace(found.element, vocab=self.target)
         return Signature(takes={"scores": found}, gives={"scores": NeuralType(element, axes)})
 

@@ -14,11 +14,24 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar, cast
 
 from neumo.graph.yaml_read import Node
 from neumo.graph.yaml_scope import Scope, Spoilt, known_names
-from neumo.graph.yaml_values import Unfit, read_value
+from neumo.graph.yaml_values import (
+    ANYTHING,
+    LISTS,
+    MAPS,
+    SCALARS,
+    UNIONS,
+    Unfit,
+    describe_hint,
+    has_fields,
+    read_element,
+    read_path,
+)
+from neumo.types.element import Element
 from neumo.types.errors import NeumoError, did_you_mean
 
 Made = TypeVar("Made")
@@ -148,3 +161,89 @@ def _required(call: Any) -> list[str]:
         and field.default is dataclasses.MISSING
         and field.default_factory is dataclasses.MISSING
     ]
+
+
+def read_value(hint: Any, node: Node, scope: Scope, label: str) -> Any:
+    """Read a value; raises `Unfit` if it is of another type, `Spoilt` if a mistake was noted already.
+
+    >>> from neumo.graph.yaml_read import read_yaml
+    >>> read_value(tuple[int, ...], read_yaml("[3, 5]", "-"), Scope(), "kernels")
+    (3, 5)
+    """
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated or origin is typing.Final:
+        return read_value(parts[0], node, scope, label)
+    if isinstance(hint, typing.NewType):
+        return read_value(hint.__supertype__, node, scope, label)
+    if origin in UNIONS:
+        return _read_union(parts, node, scope, label)
+    if origin is typing.Literal:
+        return _read_literal(parts, node)
+    container = origin or hint
+    if container in LISTS:
+        return _read_list(container, parts, node, scope, label)
+    if container in MAPS:
+        return _read_map(parts, node, scope, label)
+    if hint in ANYTHING or not isinstance(hint, type):
+        return node.plain()
+    return _read_class(hint, node, scope, label)
+
+
+def _read_class(hint: type[Any], node: Node, scope: Scope, label: str) -> Any:
+    if hint in SCALARS:
+        return SCALARS[hint](node, scope)
+    if issubclass(hint, Element):
+        return read_element(hint, node, scope)
+    if has_fields(hint):
+        if not node.is_map:
+            raise Unfit(describe_hint(hint), node)
+        return read_object(cast("type[object]", hint), node, scope, label)
+    raise Unfit(f"{describe_hint(hint)}, which a recipe cannot hold", node)
+
+
+def _read_union(parts: tuple[Any, ...], node: Node, scope: Scope, label: str) -> Any:
+    """Take the first alternative that fits; a text that may be a path starts at the recipe's folder."""
+    for part in sorted(parts, key=lambda part: part not in (bool, int, type(None))):
+        before = len(scope.problems)
+        try:
+            if part is str and Path in parts:
+                return str(read_path(node, scope))
+            return read_value(part, node, scope, label)
+        except Unfit as unfit:
+            if unfit.node is not node:
+                raise
+            del scope.problems[before:]
+    raise Unfit(" or ".join(describe_hint(part) for part in parts), node)
+
+
+def _read_literal(choices: tuple[Any, ...], node: Node) -> Any:
+    for choice in choices:
+        if type(choice) is type(node.data) and choice == node.data:
+            return choice
+    words = [choice for choice in choices if isinstance(choice, str)]
+    fixes = did_you_mean(node.data, words) if isinstance(node.data, str) else ()
+    raise Unfit(" or ".join(repr(choice) for choice in choices), node, fixes)
+
+
+def _read_list(container: Any, parts: tuple[Any, ...], node: Node, scope: Scope, label: str) -> Any:
+    if not node.is_list:
+        raise Unfit(describe_hint(container[parts] if parts else container), node)
+    children: list[Node] = node.data
+    fixed = container is tuple and parts and parts[-1] is not Ellipsis
+    if fixed and len(children) != len(parts):
+        raise Unfit(f"a list of {len(parts)}", node)
+    hints = parts if fixed else (parts[0] if parts else Any,) * len(children)
+    values = [
+        read_value(hint, child, scope, f"{label}[{index}]")
+        for index, (hint, child) in enumerate(zip(hints, children, strict=True))
+    ]
+    if container in {set, frozenset}:
+        return frozenset(values)
+    return values if container is list else tuple(values)
+
+
+def _read_map(parts: tuple[Any, ...], node: Node, scope: Scope, label: str) -> dict[str, Any]:
+    if not node.is_map:
+        raise Unfit("a mapping", node)
+    hint = parts[1] if len(parts) == 2 else Any
+    return {key: read_value(hint, child, scope, f"{label}.{key}") for key, child in node.data.items()}

@@ -1,4 +1,4 @@
-"""Reads one value of a recipe as the annotation of its field asks for."""
+"""Reads single values of a recipe: numbers, texts, paths, vocabularies, elements and types."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from neumo.types.errors import Fix, NeumoError, did_you_mean
 from neumo.types.type import NeuralType
 from neumo.types.vocab import Vocab
 
-_ANYTHING: Final = (Any, object)  # `Any` is a class since Python 3.11
-_UNIONS: Final = {typing.Union, types.UnionType}
-_LISTS: Final[frozenset[Any]] = frozenset(
+ANYTHING: Final = (Any, object)  # `Any` is a class since Python 3.11
+UNIONS: Final = {typing.Union, types.UnionType}
+LISTS: Final[frozenset[Any]] = frozenset(
     {list, tuple, set, frozenset, collections.abc.Sequence, collections.abc.Iterable}
 )
-_MAPS: Final[frozenset[Any]] = frozenset({dict, collections.abc.Mapping, collections.abc.MutableMapping})
+MAPS: Final[frozenset[Any]] = frozenset({dict, collections.abc.Mapping, collections.abc.MutableMapping})
 
 
 class Unfit(Exception):
@@ -33,32 +33,6 @@ class Unfit(Exception):
         self.expected, self.node, self.fixes = expected, node, fixes
 
 
-def read_value(hint: Any, node: Node, scope: Scope, label: str) -> Any:
-    """Read a value; raises `Unfit` if it is of another type, `Spoilt` if a mistake was noted already.
-
-    >>> from neumo.graph.yaml_read import read_yaml
-    >>> read_value(tuple[int, ...], read_yaml("[3, 5]", "-"), Scope(), "kernels")
-    (3, 5)
-    """
-    origin, parts = typing.get_origin(hint), typing.get_args(hint)
-    if origin is typing.Annotated or origin is typing.Final:
-        return read_value(parts[0], node, scope, label)
-    if isinstance(hint, typing.NewType):
-        return read_value(hint.__supertype__, node, scope, label)
-    if origin in _UNIONS:
-        return _read_union(parts, node, scope, label)
-    if origin is typing.Literal:
-        return _read_literal(parts, node)
-    container = origin or hint
-    if container in _LISTS:
-        return _read_list(container, parts, node, scope, label)
-    if container in _MAPS:
-        return _read_map(parts, node, scope, label)
-    if hint in _ANYTHING or not isinstance(hint, type):
-        return node.plain()
-    return _read_class(hint, node, scope, label)
-
-
 def describe_hint(hint: Any) -> str:
     """Say in words what an annotation asks for.
 
@@ -66,24 +40,24 @@ def describe_hint(hint: Any) -> str:
     ('an integer or null', 'a list of numbers')
     """
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
-    if origin in _UNIONS:
+    if origin in UNIONS:
         return " or ".join(describe_hint(part) for part in parts)
     if origin is typing.Literal:
         return " or ".join(repr(part) for part in parts)
     container = origin or hint
-    if container in _LISTS:
+    if container in LISTS:
         word = _PLURALS.get(parts[0]) if parts else None
         return f"a list of {word}" if word else "a list"
-    if container in _MAPS:
+    if container in MAPS:
         return "a mapping"
-    if hint in _ANYTHING or not isinstance(hint, type):
+    if hint in ANYTHING or not isinstance(hint, type):
         return "a value"
     if hint in _WORDS:
         return _WORDS[hint]
     name: str = cast("Any", hint).__name__
     if issubclass(hint, Element):
         return f"an element such as '{_EXAMPLES.get(name, name)}'"
-    return f"the settings of {name}" if _has_fields(hint) else f"a {name}"
+    return f"the settings of {name}" if has_fields(hint) else f"a {name}"
 
 
 _WORDS: Final[Mapping[Any, str]] = {
@@ -104,73 +78,13 @@ _EXAMPLES: Final = {
 }
 
 
-def _has_fields(hint: Any) -> bool:
+def has_fields(hint: Any) -> bool:
+    """Whether an annotation is a dataclass."""
     return hasattr(hint, "__dataclass_fields__")
 
 
-def _read_class(hint: type[Any], node: Node, scope: Scope, label: str) -> Any:
-    if hint in _SCALARS:
-        return _SCALARS[hint](node, scope)
-    if issubclass(hint, Element):
-        return _read_element(hint, node, scope)
-    if _has_fields(hint):
-        from neumo.graph.yaml_fields import read_object
-
-        if not node.is_map:
-            raise Unfit(describe_hint(hint), node)
-        return read_object(cast("type[object]", hint), node, scope, label)
-    raise Unfit(f"{describe_hint(hint)}, which a recipe cannot hold", node)
-
-
-def _read_union(parts: tuple[Any, ...], node: Node, scope: Scope, label: str) -> Any:
-    """Take the first alternative that fits; a text that may be a path starts at the recipe's folder."""
-    for part in sorted(parts, key=lambda part: part not in (bool, int, type(None))):
-        before = len(scope.problems)
-        try:
-            if part is str and Path in parts:
-                return str(_read_path(node, scope))
-            return read_value(part, node, scope, label)
-        except Unfit as unfit:
-            if unfit.node is not node:
-                raise
-            del scope.problems[before:]
-    raise Unfit(" or ".join(describe_hint(part) for part in parts), node)
-
-
-def _read_literal(choices: tuple[Any, ...], node: Node) -> Any:
-    for choice in choices:
-        if type(choice) is type(node.data) and choice == node.data:
-            return choice
-    words = [choice for choice in choices if isinstance(choice, str)]
-    fixes = did_you_mean(node.data, words) if isinstance(node.data, str) else ()
-    raise Unfit(" or ".join(repr(choice) for choice in choices), node, fixes)
-
-
-def _read_list(container: Any, parts: tuple[Any, ...], node: Node, scope: Scope, label: str) -> Any:
-    if not node.is_list:
-        raise Unfit(describe_hint(container[parts] if parts else container), node)
-    children: list[Node] = node.data
-    fixed = container is tuple and parts and parts[-1] is not Ellipsis
-    if fixed and len(children) != len(parts):
-        raise Unfit(f"a list of {len(parts)}", node)
-    hints = parts if fixed else (parts[0] if parts else Any,) * len(children)
-    values = [
-        read_value(hint, child, scope, f"{label}[{index}]")
-        for index, (hint, child) in enumerate(zip(hints, children, strict=True))
-    ]
-    if container in {set, frozenset}:
-        return frozenset(values)
-    return values if container is list else tuple(values)
-
-
-def _read_map(parts: tuple[Any, ...], node: Node, scope: Scope, label: str) -> dict[str, Any]:
-    if not node.is_map:
-        raise Unfit("a mapping", node)
-    hint = parts[1] if len(parts) == 2 else Any
-    return {key: read_value(hint, child, scope, f"{label}.{key}") for key, child in node.data.items()}
-
-
-def _read_element(hint: type[Element], node: Node, scope: Scope) -> Element:
+def read_element(hint: type[Element], node: Node, scope: Scope) -> Element:
+    """Read an element in its notation."""
     from neumo.types.notation import parse_element
 
     if not isinstance(node.data, str):
@@ -226,7 +140,8 @@ def _read_none(node: Node, _: Scope) -> None:
         raise Unfit("null", node)
 
 
-def _read_path(node: Node, scope: Scope) -> Path:
+def read_path(node: Node, scope: Scope) -> Path:
+    """Read a path, which starts at the folder of the recipe."""
     if isinstance(node.data, str) and node.data and "\0" not in node.data:
         return scope.path(node.data)
     raise Unfit("a path", node)
@@ -257,13 +172,13 @@ def _read_type(node: Node, scope: Scope) -> NeuralType:
         raise Spoilt from None
 
 
-_SCALARS: Final[Mapping[Any, Callable[[Node, Scope], Any]]] = {
+SCALARS: Final[Mapping[Any, Callable[[Node, Scope], Any]]] = {
     bool: _read_bool,
     int: _read_int,
     float: _read_float,
     str: _read_str,
     type(None): _read_none,
-    Path: _read_path,
+    Path: read_path,
     Vocab: _read_vocab,
     NeuralType: _read_type,
 }

@@ -16,7 +16,7 @@ from neumo.graph.registry import kind_of, known_kinds
 from neumo.graph.yaml_fields import field_hints
 from neumo.graph.yaml_read import add_core_schema
 from neumo.types.element import Element
-from neumo.types.errors import ConfigError
+from neumo.types.errors import ConfigError, GraphError
 from neumo.types.size import Symbol
 from neumo.types.type import NeuralType
 from neumo.types.vocab import AtLeast, Vocab
@@ -83,8 +83,7 @@ class _Writer:
         self.modules[free] = module
 
     def _module(self, name: str, module: NeuralModule) -> dict[str, Any]:
-        known_kinds()  # opens our collections: a user's class of the same name is then written with its path
-        return {"kind": kind_of(type(module)), **self._fields(module, module_fields(module), name)}
+        return {"kind": _kind(type(module)), **self._fields(module, module_fields(module), name)}
 
     def _fields(self, owner: Any, values: Mapping[str, Any], label: str) -> dict[str, Any]:
         hints = field_hints(cast("object", owner).__class__)
@@ -193,6 +192,15 @@ class _Writer:
 
     def _reference(self, value: Value, names: Mapping[int, str]) -> str:
         return value.port if is_open(value.step) else f"{names[id(value.step)]}.{value.port}"
+
+
+def _kind(cls: type[NeuralModule]) -> str:
+    """Name a class so that the recipe means the same whatever is imported where it is read."""
+    known_kinds()  # opens our collections: a user's class that is called as one of ours needs its path
+    try:
+        return kind_of(cls)
+    except GraphError:  # two of the user's are called so
+        return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def _free(name: str, taken: set[str]) -> str:
