@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -384,6 +386,17 @@ class CTCLoss(NeuralModule):
             },
             gives={"loss": Loss(reduction="mean")[()], "infeasible": Flags()[B]},
         )
+
+    @staticmethod
+    def needed_frames(ids: Sequence[int]) -> int:
+        """Count the frames that a target needs at least: a training names the infeasible ones before it starts.
+
+        >>> CTCLoss.needed_frames([7, 4, 11, 11, 14])
+        6
+        """
+        labels = list(ids)
+        repeats = sum(1 for before, label in itertools.pairwise(labels) if before == label)
+        return max(1, len(labels) + repeats)
 
 
 @dataclass(frozen=True)

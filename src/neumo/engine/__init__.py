@@ -1,0 +1,65 @@
+"""What is done with a graph: train, evaluate, infer. No framework is imported here; a backend is found by
+name.
+"""
+
+from neumo.engine.backend import find_backend as find_backend
+from neumo.engine.callbacks import Callback as Callback
+from neumo.engine.callbacks import Checkpoint as Checkpoint
+from neumo.engine.callbacks import EarlyStop as EarlyStop
+from neumo.engine.callbacks import Evaluate as Evaluate
+from neumo.engine.callbacks import TimeLimit as TimeLimit
+from neumo.engine.checkpoint import CheckpointStore as CheckpointStore
+from neumo.engine.evaluate import Evaluation as Evaluation
+from neumo.engine.factory import NeuralFactory as NeuralFactory
+from neumo.engine.logs import LossLogger as LossLogger
+from neumo.engine.logs import Progress as Progress
+from neumo.engine.logs import read_log as read_log
+from neumo.engine.optimizers import EMA as EMA
+from neumo.engine.optimizers import SGD as SGD
+from neumo.engine.optimizers import Adam as Adam
+from neumo.engine.optimizers import AdamW as AdamW
+from neumo.engine.optimizers import NovoGrad as NovoGrad
+from neumo.engine.plan import Plan as Plan
+from neumo.engine.plan import compile_plan as compile_plan
+from neumo.engine.run import Run as Run
+from neumo.engine.schedules import Constant as Constant
+from neumo.engine.schedules import Cosine as Cosine
+from neumo.engine.schedules import InverseSquareRoot as InverseSquareRoot
+from neumo.engine.schedules import Linear as Linear
+from neumo.engine.schedules import Noam as Noam
+from neumo.engine.schedules import Polynomial as Polynomial
+from neumo.engine.schedules import Schedule as Schedule
+from neumo.engine.schedules import WarmupHold as WarmupHold
+from neumo.engine.train import TrainResult as TrainResult
+
+__all__ = [
+    "EMA",
+    "SGD",
+    "Adam",
+    "AdamW",
+    "Callback",
+    "Checkpoint",
+    "CheckpointStore",
+    "Constant",
+    "Cosine",
+    "EarlyStop",
+    "Evaluate",
+    "Evaluation",
+    "InverseSquareRoot",
+    "Linear",
+    "LossLogger",
+    "NeuralFactory",
+    "Noam",
+    "NovoGrad",
+    "Plan",
+    "Polynomial",
+    "Progress",
+    "Run",
+    "Schedule",
+    "TimeLimit",
+    "TrainResult",
+    "WarmupHold",
+    "compile_plan",
+    "find_backend",
+    "read_log",
+]

@@ -1,0 +1,249 @@
+"""What the engine asks of a framework, and the one place where a framework is looked up by name.
+
+A backend is a room `neumo.backends.<name>` with a function `open_session(setup) -> Session`. Tensors are
+opaque to the engine (`Any`): it counts, schedules, records and decides; a session holds the weights and
+computes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from neumo.types.errors import BackendError, did_you_mean
+
+if TYPE_CHECKING:
+    from neumo.data.source import DataSource
+    from neumo.engine.checkpoint import Writer
+    from neumo.engine.optimizers import EMA, Optimizer
+    from neumo.engine.plan import Plan
+    from neumo.engine.verify import Guards
+    from neumo.graph.module import NeuralModule
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """What a factory asks a backend for: a device, a precision, a seed, and what it may do although it is
+    slow.
+    """
+
+    device: str = "auto"
+    precision: str = "fp32"
+    seed: int = 0
+    allow: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one batch brings: `feeds` in the order of the plan, on the device, and the utterances that it
+    holds.
+    """
+
+    feeds: tuple[Any, ...]
+    items: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What one training step did: its loss, the norm of the gradient before clipping, and what else was
+    wanted.
+
+    `skipped` is "" if the weights were updated; else "loss" or "gradient" names what was not finite, and
+    "overflow" an fp16 step whose loss scale was too large. Weights and statistics are untouched then.
+    """
+
+    loss: float
+    norm: float
+    skipped: str
+    values: Sequence[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSetup:
+    """How a trainer updates the weights: optimizer, clipping by global norm, averaging."""
+
+    loss: str
+    optimizer: Optimizer
+    clip: float | None = None
+    ema: EMA | None = None
+
+
+class Reader(Protocol):
+    """Reads the batches of one data source, ahead of time where there are workers, onto the device."""
+
+    def read(self, batches: Sequence[Sequence[int]], epoch: int) -> Iterator[Batch]:
+        """Read these batches; one of which every item was skipped comes without feeds."""
+        ...
+
+    def close(self) -> None:
+        """End the workers."""
+        ...
+
+
+class Program(Protocol):
+    """A plan turned into calls of the framework: tensors in the order of the feeds, to tensors as wanted."""
+
+    def __call__(self, feeds: Sequence[Any]) -> list[Any]:
+        """Run the plan once."""
+        ...
+
+    def explain(self, error: Exception) -> Exception:
+        """Turn an error of the framework into one that says which module failed, if that is known."""
+        ...
+
+
+class Trainer(Protocol):
+    """Updates the weights of one program, and saves and loads all that a training needs to go on."""
+
+    @property
+    def program(self) -> Program:
+        """The program that computes the loss."""
+        ...
+
+    def step(self, feeds: Sequence[Any], *, seed: int, lr: float) -> Update:
+        """Make one update at a learning rate; all random numbers of it come from the seed."""
+        ...
+
+    def writers(self) -> dict[str, Writer]:
+        """Return what writes each array file of a checkpoint, by file name."""
+        ...
+
+    def scalars(self) -> dict[str, Any]:
+        """Return what is not an array, ready for JSON."""
+        ...
+
+    def load(self, folder: Path, scalars: Mapping[str, Any]) -> None:
+        """Go on from the files of a checkpoint."""
+        ...
+
+    def averaged(self) -> AbstractContextManager[None]:
+        """Put the averaged weights in the place of the trained ones for a while; nothing happens without
+        EMA.
+        """
+        ...
+
+    def finish(self) -> None:
+        """Leave the averaged weights, if there are any, in the modules for good."""
+        ...
+
+
+class Session(Protocol):
+    """The weights of all modules that a factory has built, on one device, and what can be done with them."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Say in plain words on what, and how, the session computes."""
+        ...
+
+    @property
+    def device(self) -> str:
+        """Name the device, such as "cpu" or "cuda:0"."""
+        ...
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Return the version of the framework, for checkpoints."""
+        ...
+
+    def build(self, modules: Mapping[str, NeuralModule]) -> None:
+        """Build the modules that have no weights yet; each starts from a seed made of its name."""
+        ...
+
+    def implementation(self, module: NeuralModule) -> Any:
+        """Return what the framework made of a module."""
+        ...
+
+    def program(self, plan: Plan, guards: Guards | None = None) -> Program:
+        """Turn a plan into calls; the guards run between the calls as long as they ask to."""
+        ...
+
+    def trainer(self, program: Program, plan: Plan, setup: TrainingSetup) -> Trainer:
+        """Prepare to train the weights that the plan calls."""
+        ...
+
+    def inference(self, plan: Plan, seed: int) -> AbstractContextManager[Callable[[int], None]]:
+        """Compute without gradients, in evaluation mode; call what it yields with each batch's number."""
+        ...
+
+    def reader(self, source: DataSource, ports: Sequence[str], workers: int) -> Reader:
+        """Prepare to read a data source for the feeds of a plan, in this order of ports."""
+        ...
+
+    def feed(self, arrays: Iterable[Any]) -> tuple[Any, ...]:
+        """Bring numpy arrays to the device."""
+        ...
+
+    def to_numpy(self, value: Any) -> Any:
+        """Bring a tensor back as a numpy array; half precision becomes float32."""
+        ...
+
+    def count_parameters(self, module: NeuralModule, trainable_only: bool = False) -> int:
+        """Count the weights of a module, or those that training would change."""
+        ...
+
+    def freeze(self, module: NeuralModule, frozen: bool) -> None:
+        """Keep the weights and statistics of a module as they are, or let them change again."""
+        ...
+
+    def weights(self, modules: Mapping[str, NeuralModule]) -> dict[str, Any]:
+        """Return the weights of some modules as numpy arrays by `module.name`."""
+        ...
+
+    def load_weights(
+        self, modules: Mapping[str, NeuralModule], arrays: Mapping[str, Any], *, partial: bool
+    ) -> list[str]:
+        """Put arrays into some modules; returns what a partial load left out. Raises `CheckpointError`."""
+        ...
+
+    def save(self, modules: Mapping[str, NeuralModule], path: Path) -> None:
+        """Write the weights of some modules to a safetensors file."""
+        ...
+
+    def load(self, modules: Mapping[str, NeuralModule], path: Path, *, partial: bool) -> list[str]:
+        """Read the weights of some modules from a safetensors file; as `load_weights`."""
+        ...
+
+
+class Backend(Protocol):
+    """The room of one framework: a module with this function."""
+
+    def open_session(self, setup: Setup) -> Session:
+        """Make a session, or raise `BackendError` with the reason why the device cannot do what is asked."""
+        ...
+
+
+_EXTRAS = {"torch": "torch"}  # backend -> the extra of neumo that installs its framework
+
+
+def find_backend(name: str) -> Backend:
+    """Find the room of a framework by name and import it.
+
+    >>> find_backend("troch")
+    Traceback (most recent call last):
+        ...
+    neumo.types.errors.BackendError: BackendError[backend]: there is no backend 'troch'
+    <BLANKLINE>
+      fix      did you mean 'torch'?
+
+    Raises `BackendError` if there is no such room, or if the framework is not installed.
+    """
+    room = f"neumo.backends.{name}"
+    if not name.isidentifier() or _missing(room):
+        raise BackendError(f"there is no backend {name!r}", code="backend", fixes=did_you_mean(name, _EXTRAS))
+    if _missing(name):
+        raise BackendError(
+            f"backend {name!r} needs the package {name}, which is not installed",
+            code="missing-package",
+            fixes=[f"pip install 'neumo[{_EXTRAS.get(name, name)}]'"],
+        )
+    found: Any = importlib.import_module(room)
+    return found
+
+
+def _missing(module: str) -> bool:
+    return importlib.util.find_spec(module) is None

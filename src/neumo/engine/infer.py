@@ -1,0 +1,93 @@
+"""Inference: a graph's outputs as numpy arrays, for the data of its data layer or for arrays from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from neumo.engine.evaluate import run_program
+from neumo.engine.plan import Plan, compile_plan
+from neumo.engine.preflight import data_step
+from neumo.engine.verify import make_guards
+from neumo.types.errors import GraphError, did_you_mean
+
+if TYPE_CHECKING:
+    from neumo.engine.factory import NeuralFactory
+    from neumo.graph.graph import Graph
+
+
+def infer(
+    factory: NeuralFactory, graph: Graph, inputs: Mapping[str, Any] | None, outputs: Sequence[str] | None
+) -> list[dict[str, Any]]:
+    """Compute the outputs of a graph: one dict of arrays per batch of the data, or one for the given
+    inputs.
+    """
+    names = outputs if outputs is not None else _computable(graph)
+    plan = compile_plan(graph, names)
+    if inputs is not None or graph.inputs:
+        return [_once(factory, graph, plan, inputs or {})]
+    data = data_step(graph, plan.sources)
+    source = factory.source(data.module)
+    session = factory.session
+    program = session.program(plan, make_guards(plan, factory.verify, session.to_numpy))
+    reader = session.reader(source, [feed.port for feed in plan.feeds], factory.workers)
+    results: list[dict[str, Any]] = []
+    try:
+        with session.inference(plan, factory.seed) as reseed:
+            for number, batch in enumerate(reader.read(source.batches(0), 0)):
+                if batch.items:
+                    reseed(number)
+                    results.append(_named(factory, plan, run_program(program, batch.feeds)))
+    finally:
+        reader.close()
+    return results
+
+
+def _once(factory: NeuralFactory, graph: Graph, plan: Plan, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    session = factory.session
+    _check_inputs(graph, plan, inputs)
+    program = session.program(plan, make_guards(plan, factory.verify, session.to_numpy))
+    feeds = session.feed([inputs[feed.port] for feed in plan.feeds])
+    with session.inference(plan, factory.seed) as reseed:
+        reseed(0)
+        return _named(factory, plan, run_program(program, feeds))
+
+
+def _named(factory: NeuralFactory, plan: Plan, values: list[Any]) -> dict[str, Any]:
+    return {name: factory.session.to_numpy(value) for name, value in zip(plan.wanted, values, strict=True)}
+
+
+def _computable(graph: Graph) -> list[str]:
+    """The outputs that are values of a batch; metrics are figures of a whole evaluation."""
+    names = [name for name, value in graph.outputs.items() if value.step.module.role != "metric"]
+    if not names:
+        raise GraphError(
+            f"graph {graph.name!r} has only metrics, and nothing to infer",
+            code="infer",
+            fixes=["evaluate(graph)"],
+        )
+    return names
+
+
+def _check_inputs(graph: Graph, plan: Plan, inputs: Mapping[str, Any]) -> None:
+    wanted = {feed.port: feed.value.type for feed in plan.feeds}
+    layers = [step for step in plan.sources if hasattr(step.module, "open")]
+    if layers:
+        raise GraphError(
+            f"graph {graph.name!r} reads from a data layer, so it takes no inputs",
+            code="inputs",
+            fixes=[
+                "infer(graph) without inputs",
+                "compose the graph from inputs(...) in the place of the data layer",
+            ],
+        )
+    missing = [port for port in wanted if port not in inputs]
+    unknown = [port for port in inputs if port not in graph.inputs]
+    if missing or unknown:
+        word = f"is not given {missing[0]!r}" if missing else f"takes no input {unknown[0]!r}"
+        raise GraphError(
+            f"graph {graph.name!r} {word}",
+            code="inputs",
+            details=[f"{port}: {type}" for port, type in wanted.items()],
+            fixes=[fix for name in unknown for fix in did_you_mean(name, wanted)],
+        )

@@ -1,0 +1,96 @@
+"""What a training is told: how the weights change, for how long, and what happens beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+
+from neumo.engine.callbacks import Callback, Checkpoint, Evaluate
+from neumo.engine.optimizers import EMA, OPTIMIZERS, AdamW, Optimizer
+from neumo.engine.schedules import ScheduleLike
+from neumo.types.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from neumo.graph.graph import Graph
+    from neumo.graph.value import Value
+
+NonFinite = Literal["raise", "skip"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions:
+    """The arguments of `NeuralFactory.train`, which explains them; a recipe's `train` section gives the
+    same ones.
+
+    >>> TrainOptions(epochs=3, ema=0.999).average
+    EMA(decay=0.999, warmup=True)
+    """
+
+    loss: str | Value | None = None
+    optimizer: Optimizer | None = None
+    schedule: ScheduleLike | None = None
+    epochs: int | None = None
+    max_steps: int | None = None
+    max_minutes: float | None = None
+    clip: float | None = None
+    ema: EMA | float | None = None
+    evaluate: Iterable[Graph | Evaluate] | Graph | Evaluate = ()
+    checkpoint: Checkpoint | bool | None = None
+    resume: str | Path = "auto"
+    nonfinite: NonFinite = "skip"
+    bad_limit: int = 10
+    callbacks: Sequence[Callback] = ()
+
+    def __post_init__(self) -> None:
+        if self.epochs is None and self.max_steps is None:
+            raise ConfigError(
+                "train was not told for how long",
+                code="train",
+                fixes=["epochs=10", "max_steps=1000", "or both"],
+            )
+        for name in ("epochs", "max_steps", "max_minutes", "clip", "bad_limit"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ConfigError(f"train: {name}={value!r} is not above 0", code="train")
+        if self.nonfinite not in get_args(NonFinite):
+            raise ConfigError(
+                f"train: nonfinite={self.nonfinite!r} is neither 'raise' nor 'skip'",
+                code="train",
+                fixes=did_you_mean(str(self.nonfinite), get_args(NonFinite)),
+            )
+        if self.optimizer is not None and not isinstance(
+            cast(Any, self.optimizer), tuple(OPTIMIZERS.values())
+        ):
+            raise ConfigError(
+                f"train: {self.optimizer!r} is not an optimizer",
+                code="optimizer",
+                fixes=[
+                    f"use {', '.join(OPTIMIZERS)} of neumo.engine: they name no weights, the factory does"
+                ],
+            )
+
+    @property
+    def update_rule(self) -> Optimizer:
+        """The optimizer, AdamW if none is given."""
+        return self.optimizer if self.optimizer is not None else AdamW()
+
+    @property
+    def average(self) -> EMA | None:
+        """How weights are averaged, if at all; a number is the decay."""
+        return EMA(decay=self.ema) if isinstance(self.ema, int | float) else self.ema
+
+    def evaluations(self) -> list[Evaluate]:
+        """The evaluations that were asked for; a graph alone is evaluated after each epoch."""
+        given: Any = self.evaluate
+        several = [given] if isinstance(given, Evaluate) or hasattr(given, "outputs") else list(given)
+        return [each if isinstance(each, Evaluate) else Evaluate(each) for each in several]
+
+    def checkpoints(self, folder: Path | None) -> list[Checkpoint]:
+        """The checkpoints that are kept: after each epoch if there is a folder and nothing else was said."""
+        if any(isinstance(callback, Checkpoint) for callback in self.callbacks) or self.checkpoint is False:
+            return []
+        if isinstance(self.checkpoint, Checkpoint):
+            return [self.checkpoint]
+        return [Checkpoint()] if folder is not None or self.checkpoint else []

@@ -1,0 +1,225 @@
+"""Plans: a checked graph, cut down to what an action wants, as a flat list of calls between numbered slots.
+
+A plan is made once for each action. Running it means walking a list: no port name, type or graph is looked
+at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
+
+from neumo.types.errors import GraphError
+
+if TYPE_CHECKING:
+    from neumo.graph.graph import Graph
+    from neumo.graph.module import NeuralModule
+    from neumo.graph.value import Step, Value
+
+ABSENT: Final = 0  # the slot that always holds None: what an unconnected optional port reads
+SPARE: Final = 1  # the slot that outputs go to which nobody reads
+
+Source: TypeAlias = "int | tuple[int, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A value that comes from outside, from a data layer or as an input of the graph, and the slot it goes
+    to.
+    """
+
+    value: Value
+    slot: int
+
+    @property
+    def port(self) -> str:
+        """The name under which the data arrives."""
+        return self.value.port
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStep:
+    """One call: `sources` by port in the order of the signature, `targets` in the order of the outputs.
+
+    `release` lists the slots that nobody reads after this call.
+    """
+
+    step: Step
+    name: str
+    sources: Mapping[str, Source]
+    targets: tuple[int, ...]
+    release: tuple[int, ...]
+
+    @property
+    def module(self) -> NeuralModule:
+        """The specification that is called."""
+        return self.step.module
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A flat program: feed the slots, make the calls in order, read the wanted slots."""
+
+    feeds: tuple[Feed, ...]
+    steps: tuple[PlanStep, ...]
+    wanted: Mapping[str, int]
+    slots: int
+
+    @property
+    def modules(self) -> dict[str, NeuralModule]:
+        """The modules that the plan calls, by name, each once."""
+        return {step.name: step.module for step in self.steps}
+
+    @property
+    def sources(self) -> tuple[Step, ...]:
+        """The data layers and graph inputs that feed the plan, each once."""
+        return tuple({id(feed.value.step): feed.value.step for feed in self.feeds}.values())
+
+    def __str__(self) -> str:
+        lines = [f"[{feed.slot}] <- {feed.value.name}" for feed in self.feeds]
+        for call in self.steps:
+            freed = f"  frees {list(call.release)}" if call.release else ""
+            sources = ", ".join(f"{port}={source}" for port, source in call.sources.items())
+            lines.append(f"{list(call.targets)} <- {call.name}({sources}){freed}")
+        return "\n".join([*lines, *(f"{name} = [{slot}]" for name, slot in self.wanted.items())])
+
+
+def compile_plan(graph: Graph, wanted: Mapping[str, Value] | Iterable[str] | None = None) -> Plan:
+    """Compile the part of a graph that gives the wanted values: output names, or any of its values by name.
+
+    >>> from dataclasses import dataclass
+    >>> from neumo.graph import Graph, NeuralModule, Signature, inputs
+    >>> from neumo.types import Acoustic, B, T
+    >>> @dataclass(frozen=True)
+    ... class Double(NeuralModule):
+    ...     def signature(self) -> Signature:
+    ...         return Signature(takes={"x": Acoustic()[B, T]}, gives={"y": Acoustic()[B, T]})
+    >>> opened, double = inputs(x=Acoustic()[B, T]), Double().named("double")
+    >>> graph = Graph(outputs={"y": double(x=double(x=opened.x).y).y})
+    >>> print(compile_plan(graph))
+    [2] <- inputs.x
+    [3] <- double(x=2)  frees [2]
+    [4] <- double(x=3)  frees [3]
+    y = [4]
+    """
+    values = _wanted_values(graph, wanted)
+    needed = _needed(values.values())
+    steps = [step for step in graph.steps if id(step) in needed]
+    slots: dict[tuple[int, str], int] = {}
+    for key in _keys_read(steps, values.values()):
+        slots[key] = len(slots) + 2
+    feeds: list[Feed] = []
+    calls: list[Step] = []
+    for step in steps:
+        if is_fed(step):
+            feeds += [
+                Feed(value, slots[_key(value)]) for value in step.outputs.values() if _key(value) in slots
+            ]
+        else:
+            calls.append(step)
+    wanted_slots = {name: slots[_key(value)] for name, value in values.items()}
+    return Plan(
+        feeds=tuple(feeds),
+        steps=tuple(_plan_steps(graph, calls, slots, frozenset(wanted_slots.values()))),
+        wanted=wanted_slots,
+        slots=len(slots) + 2,
+    )
+
+
+def is_fed(step: Step) -> bool:
+    """Say whether the values of a step come from outside: it is a data layer, or the inputs of the graph."""
+    return step.module.role == "data" or (not step.inputs and type(step.module).__name__ == "GraphInputs")
+
+
+def needed_steps(graph: Graph, values: Iterable[Value]) -> list[Step]:
+    """List the steps that some values are computed from, in the order of the graph."""
+    needed = _needed(values)
+    return [step for step in graph.steps if id(step) in needed]
+
+
+def _wanted_values(graph: Graph, wanted: Mapping[str, Value] | Iterable[str] | None) -> Mapping[str, Value]:
+    if wanted is None:
+        return graph.outputs
+    if isinstance(wanted, Mapping):
+        return cast("Mapping[str, Value]", wanted)
+    names = list(wanted)
+    for name in names:
+        if name not in graph.outputs:
+            raise unknown_output(graph, name)
+    return {name: graph.outputs[name] for name in names}
+
+
+def unknown_output(graph: Graph, name: str) -> GraphError:
+    """Say that a graph has no such output, with the nearest match."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, graph.outputs, n=1)
+    return GraphError(
+        f"graph {graph.name!r} has no output {name!r}",
+        code="output",
+        details=[f"it gives {', '.join(graph.outputs) or 'nothing'}"],
+        fixes=[f"did you mean {near[0]!r}?"] if near else [],
+    )
+
+
+def _key(value: Value) -> tuple[int, str]:
+    return id(value.step), value.port
+
+
+def _needed(values: Iterable[Value]) -> set[int]:
+    needed: set[int] = set()
+    waiting = [value.step for value in values]
+    while waiting:
+        step = waiting.pop()
+        if id(step) not in needed:
+            needed.add(id(step))
+            waiting.extend(value.step for _, value in step.edges())
+    return needed
+
+
+def _keys_read(steps: list[Step], wanted: Iterable[Value]) -> list[tuple[int, str]]:
+    """The values that somebody reads, in the order in which they are made."""
+    read = {_key(value) for value in wanted}
+    read.update(_key(value) for step in steps for _, value in step.edges())
+    return [(id(step), port) for step in steps for port in step.outputs if (id(step), port) in read]
+
+
+def _plan_steps(
+    graph: Graph, calls: list[Step], slots: Mapping[tuple[int, str], int], kept: frozenset[int]
+) -> list[PlanStep]:
+    names = {id(module): name for name, module in graph.modules.items()}
+    release = _releases(calls, slots, kept)
+    return [
+        PlanStep(
+            step=step,
+            name=names[id(step.module)],
+            sources={port: _source(given, slots) for port, given in step.inputs.items()},
+            targets=tuple(slots.get((id(step), port), SPARE) for port in step.outputs),
+            release=freed,
+        )
+        for step, freed in zip(calls, release, strict=True)
+    ]
+
+
+def _source(given: Value | tuple[Value, ...], slots: Mapping[tuple[int, str], int]) -> Source:
+    if isinstance(given, tuple):
+        return tuple(slots[_key(value)] for value in given)
+    return slots[_key(given)]
+
+
+def _releases(
+    calls: list[Step], slots: Mapping[tuple[int, str], int], kept: frozenset[int]
+) -> list[tuple[int, ...]]:
+    last: dict[int, int] = {}
+    for position, step in enumerate(calls):
+        for _, value in step.edges():
+            last[slots[_key(value)]] = position
+    release: list[list[int]] = [[] for _ in calls]
+    for slot, position in last.items():
+        if slot not in kept:
+            release[position].append(slot)
+    for position, step in enumerate(calls):
+        if any((id(step), port) not in slots for port in step.outputs):
+            release[position].append(SPARE)
+    return [tuple(sorted(freed)) for freed in release]

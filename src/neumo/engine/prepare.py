@@ -1,0 +1,231 @@
+"""From a graph and its options to a training that is ready to go, or the reason why it cannot."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from neumo.engine.backend import TrainingSetup
+from neumo.engine.callbacks import Callback, TimeLimit
+from neumo.engine.logs import LossLogger, Progress
+from neumo.engine.plan import Plan, compile_plan, needed_steps
+from neumo.engine.preflight import check_trainable, data_step, exclude_infeasible, find_loss, infeasible_flags
+from neumo.engine.resume import find_checkpoint, restore, whole_state
+from neumo.engine.run import Run
+from neumo.engine.schedules import as_factor
+from neumo.engine.train import Training, TrainResult
+from neumo.engine.verify import make_guards
+from neumo.types.errors import ConfigError
+
+if TYPE_CHECKING:
+    from neumo.data.source import DataSource
+    from neumo.engine.backend import Reader, Trainer
+    from neumo.engine.evaluate import Evaluation, Evaluator
+    from neumo.engine.factory import NeuralFactory
+    from neumo.engine.options import TrainOptions
+    from neumo.graph.graph import Graph
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is trained: the loss of a graph, the data that feeds it, and the plan that computes it."""
+
+    loss: str
+    source: DataSource
+    plan: Plan
+    flags: int  # how many of the wanted values, behind the loss, flag utterances that a loss left out
+    notes: list[str]
+    excluded: dict[str, str]  # reason -> the sentence that says what was left out for it
+
+
+def train(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> TrainResult:
+    """Check everything, go on from a checkpoint if there is one, train, and leave the result in the
+    modules.
+    """
+    subject = _subject(factory, graph, options)
+    trainer = _trainer(factory, subject, options)
+    saved, passed = find_checkpoint(factory.folder, options.resume)
+    if factory.folder is not None:
+        factory.folder.mkdir(parents=True, exist_ok=True)
+    _check_folder(factory, options)
+    evaluators = Evaluators(factory, trainer)
+    display = None if factory.progress is False else Progress(bar=factory.progress)
+    run = _run(factory, subject, options, evaluators, display)
+    callbacks = _callbacks(factory, options, display)
+    reader = factory.session.reader(
+        subject.source, [feed.port for feed in subject.plan.feeds], factory.workers
+    )
+    training = _training(factory, subject, options, trainer, reader, run)
+    run.listen(callbacks)
+    run.saver = _saver(training, callbacks)
+    for text in [*subject.notes, *passed, *_about_data(factory, subject)]:
+        run.note(text)
+    try:
+        if saved is not None:
+            restore(training, callbacks, saved)
+            run.note(f"going on from {saved.path}: step {run.step}, epoch {run.epoch + 1}, batch {run.batch}")
+        training.go()
+        if saved is not None and not run.moved:
+            run.note(f"the training in {factory.folder} was over already; resume='never' starts anew")
+    finally:
+        evaluators.close()
+    trainer.finish()
+    report_data(subject.source, factory.folder)
+    return _result(training, factory.folder, saved.path if saved is not None else None)
+
+
+class Evaluators:
+    """Evaluates graphs while a training goes on, with the averaged weights; each graph is prepared once."""
+
+    def __init__(self, factory: NeuralFactory, trainer: Trainer) -> None:
+        self._factory = factory
+        self._trainer = trainer
+        self._known: dict[int, tuple[Graph, Evaluator]] = {}
+
+    def __call__(self, graph: Graph) -> Evaluation:
+        """Evaluate a graph with the weights of now."""
+        if id(graph) not in self._known:
+            self._known[id(graph)] = (graph, self._factory.evaluator(graph))
+        with self._trainer.averaged():
+            return self._known[id(graph)][1].run()
+
+    def close(self) -> None:
+        """End the workers of all evaluations."""
+        for _, evaluator in self._known.values():
+            evaluator.close()
+
+
+def report_data(source: DataSource, folder: Path | None) -> list[str]:
+    """Write the report of a data source into the run folder, and return what must be said about it."""
+    report: Any = source.report()
+    if report is None:
+        return []
+    if folder is not None and hasattr(report, "save"):
+        report.save(folder / "data")
+    return [f"data: {line}" for line in (*getattr(report, "dropped", ()), *getattr(report, "notes", ()))]
+
+
+def _about_data(factory: NeuralFactory, subject: Subject) -> list[str]:
+    """What must be said about the data, once: most sources report what they were asked to leave out."""
+    lines = report_data(subject.source, factory.folder)
+    unsaid = [text for why, text in subject.excluded.items() if not any(why in line for line in lines)]
+    return [*unsaid, *lines]
+
+
+def _subject(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> Subject:
+    name, loss = find_loss(graph, options.loss)
+    steps = needed_steps(graph, [loss])
+    data = data_step(graph, steps)
+    flags = infeasible_flags(steps)
+    plan = compile_plan(graph, {name: loss, **{f"infeasible-{n}": flag for n, flag in enumerate(flags)}})
+    factory.session.build(plan.modules)
+    check_trainable(factory.session, graph, loss, frozen=factory.frozen)
+    source = factory.source(data.module)
+    notes = list(factory.session.notes)
+    cores = os.cpu_count() or 1
+    if factory.workers > cores:
+        notes.append(f"{factory.workers} worker processes read data on {cores} cores: fewer may be faster")
+    return Subject(name, source, plan, len(flags), notes, exclude_infeasible(graph, steps, source, data))
+
+
+def _trainer(factory: NeuralFactory, subject: Subject, options: TrainOptions) -> Trainer:
+    session = factory.session
+    program = session.program(subject.plan, make_guards(subject.plan, factory.verify, session.to_numpy))
+    setup = TrainingSetup(
+        loss=subject.loss, optimizer=options.update_rule, clip=options.clip, ema=options.average
+    )
+    return session.trainer(program, subject.plan, setup)
+
+
+def _run(
+    factory: NeuralFactory,
+    subject: Subject,
+    options: TrainOptions,
+    evaluators: Evaluators,
+    display: Progress | None,
+) -> Run:
+    by_epochs = options.epochs * len(subject.source.batches(0)) if options.epochs is not None else None
+    limits = [limit for limit in (by_epochs, options.max_steps) if limit is not None]
+    return Run(
+        seed=factory.seed,
+        epochs=options.epochs,
+        total_steps=min(limits),
+        folder=factory.folder,
+        evaluate=evaluators,
+        say=display.say if display is not None else _silent,
+    )
+
+
+def _check_folder(factory: NeuralFactory, options: TrainOptions) -> None:
+    if factory.folder is None and options.checkpoints(None):
+        raise ConfigError(
+            "checkpoints need a folder",
+            code="folder",
+            fixes=["NeuralFactory(folder='runs/first')", "checkpoint=False trains without checkpoints"],
+        )
+
+
+def _callbacks(factory: NeuralFactory, options: TrainOptions, display: Progress | None) -> list[Callback]:
+    ours: list[Callback] = [*options.evaluations(), LossLogger(), *options.checkpoints(factory.folder)]
+    if options.max_minutes is not None:
+        ours.append(TimeLimit(options.max_minutes))
+    if display is not None:
+        ours.append(display)
+    return sorted([*options.callbacks, *ours], key=lambda callback: callback.order)
+
+
+def _training(
+    factory: NeuralFactory,
+    subject: Subject,
+    options: TrainOptions,
+    trainer: Trainer,
+    reader: Reader,
+    run: Run,
+) -> Training:
+    return Training(
+        session=factory.session,
+        trainer=trainer,
+        source=subject.source,
+        reader=reader,
+        factor=as_factor(options.schedule, run.total_steps),
+        lr=options.update_rule.lr,
+        run=run,
+        flags=range(1, 1 + subject.flags),
+        nonfinite=options.nonfinite,
+        bad_limit=options.bad_limit,
+        max_steps=options.max_steps,
+    )
+
+
+def _saver(training: Training, callbacks: Sequence[Callback]) -> Callable[[], None]:
+    def save() -> None:
+        training.count_infeasible()
+        state = whole_state(training, callbacks, training.session.versions)
+        training.run.checkpoints.write(training.run.step, state, training.trainer.writers())
+
+    return save
+
+
+def _result(training: Training, folder: Path | None, resumed_from: Path | None) -> TrainResult:
+    run = training.run
+    return TrainResult(
+        history=run.history,
+        steps=run.step,
+        best=run.best,
+        seconds=run.seconds,
+        metrics=run.metrics,
+        losses=training.losses,
+        skipped=run.tally.skipped,
+        infeasible=run.tally.infeasible,
+        notes=run.notes,
+        stopped=run.stopped,
+        resumed_from=resumed_from,
+        folder=folder,
+    )
+
+
+def _silent(_text: str) -> None:
+    """Say nothing; notes are in the log and the result all the same."""

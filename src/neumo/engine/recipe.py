@@ -1,0 +1,328 @@
+"""Actions from recipes: the sections `factory`, `train` and `evaluate`, checked before anything is built.
+
+    factory: {precision: bf16, seed: 1, folder: runs/an4}
+    train:
+      graph: train                                # the default, if there is a graph of that name
+      optimizer: {kind: AdamW, lr: 2e-3}
+      schedule: {kind: Cosine, warmup_ratio: 0.1}
+      epochs: 30
+      clip: 1.0
+      ema: 0.999
+      evaluate: {graph: evaluate, best: wer}      # the graph `evaluate` by default; [] for none
+      checkpoint: {keep_last: 2}
+    evaluate: {graph: evaluate, checkpoint: best}
+
+Reading and checking the sections needs no framework.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from neumo.engine.callbacks import Callback, Checkpoint, EarlyStop, Evaluate
+from neumo.engine.checkpoint import CheckpointStore
+from neumo.engine.optimizers import EMA, OPTIMIZERS, Optimizer
+from neumo.engine.options import NonFinite, TrainOptions
+from neumo.engine.schedules import SCHEDULES, Schedule
+from neumo.engine.verify import Verify
+from neumo.graph.recipe import Recipe, raise_all
+from neumo.graph.yaml_fields import make, read_fields
+from neumo.graph.yaml_read import Node, node_of
+from neumo.graph.yaml_scope import Scope, Spoilt
+from neumo.types.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from neumo.engine.evaluate import Evaluation
+    from neumo.engine.factory import NeuralFactory
+    from neumo.engine.train import TrainResult
+
+RECIPE: Final = "recipe.yaml"  # in the run folder: what was run
+
+
+@dataclass(frozen=True, kw_only=True)
+class FactorySettings:
+    """The section `factory`: the arguments of `NeuralFactory`."""
+
+    backend: str = "torch"
+    device: str = "auto"
+    precision: Literal["fp32", "bf16", "fp16", "fp64"] = "fp32"
+    seed: int = 0
+    folder: Path | None = None
+    verify: Verify = "boundary"
+    workers: int = 0
+    allow: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateSettings:
+    """An evaluation during training: which graph, how often, and which metric decides what is best."""
+
+    graph: str = "evaluate"
+    every_epochs: int | None = None
+    every_steps: int | None = None
+    best: str | None = None
+    largest: bool = False
+    name: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointSettings:
+    """How often checkpoints are written, and how many are kept."""
+
+    every_epochs: int | None = None
+    every_steps: int | None = None
+    keep_last: int = 2
+    keep_best: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlyStopSettings:
+    """When a training ends early: a metric that has not become better for `patience` evaluations."""
+
+    metric: str
+    patience: int = 5
+    least: float = 0.0
+    largest: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainSettings:
+    """The section `train`: the arguments of `NeuralFactory.train`, with graphs and modules by name.
+
+    `optimizer` and `schedule` name their `kind`; `freeze` lists modules whose weights stay; `weights` is a
+    file, a checkpoint or a run folder from which the weights start.
+    """
+
+    graph: str | None = None
+    loss: str | None = None
+    optimizer: Any = None
+    schedule: Any = None
+    epochs: int | None = None
+    max_steps: int | None = None
+    max_minutes: float | None = None
+    clip: float | None = None
+    ema: float | EMA | None = None
+    evaluate: tuple[EvaluateSettings, ...] | EvaluateSettings | str | None = None
+    checkpoint: CheckpointSettings | bool | None = None
+    early_stop: EarlyStopSettings | None = None
+    freeze: tuple[str, ...] = ()
+    weights: Path | None = None
+    resume: str = "auto"
+    nonfinite: NonFinite = "skip"
+    bad_limit: int = 10
+
+    def evaluations(self, recipe: Recipe) -> tuple[EvaluateSettings, ...]:
+        """The evaluations, however they were written; by default the graph `evaluate`, if there is one."""
+        if self.evaluate is None:
+            return (EvaluateSettings(),) if "evaluate" in recipe.graphs else ()
+        if isinstance(self.evaluate, str):
+            return (EvaluateSettings(graph=self.evaluate),)
+        return self.evaluate if isinstance(self.evaluate, tuple) else (self.evaluate,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationSettings:
+    """The section `evaluate`: which graph, and with which weights (the run folder's, if none are named)."""
+
+    graph: str | None = None
+    weights: Path | None = None
+    checkpoint: Literal["last", "best"] = "last"
+    per_utterance: bool = False
+
+
+@dataclass(frozen=True)
+class Actions:
+    """What a recipe asks for, read and checked: nothing in it can fail for its spelling any more."""
+
+    factory: FactorySettings
+    train: TrainSettings
+    evaluate: EvaluationSettings
+    optimizer: Optimizer | None
+    schedule: Schedule | None
+
+
+def read_actions(recipe: Recipe) -> Actions:
+    """Read and check the sections of a recipe; `neumo check` does no more than this, without any framework.
+
+    >>> from neumo.graph.recipe import Recipe
+    >>> asked = {"train": {"epochs": 3, "optimizer": {"kind": "AdamW", "lr": 0.002}}}
+    >>> read_actions(Recipe(graphs={}, actions=asked)).optimizer.lr
+    0.002
+
+    Raises `ConfigError` for unknown keys, kinds, graphs and modules, with the nearest match.
+    """
+    train = recipe.section("train", TrainSettings)
+    evaluate = recipe.section("evaluate", EvaluationSettings)
+    for name in (train.graph, evaluate.graph, *(each.graph for each in train.evaluations(recipe))):
+        if name is not None:
+            recipe.graph(name)
+    for name in train.freeze:
+        _module(recipe, name)
+    return Actions(
+        recipe.section("factory", FactorySettings),
+        train,
+        evaluate,
+        _of_kind(recipe, "optimizer", OPTIMIZERS),
+        _of_kind(recipe, "schedule", SCHEDULES),
+    )
+
+
+def make_factory(recipe: Recipe, **changes: Any) -> NeuralFactory:
+    """Make the factory of a recipe; `changes` are arguments that go before those of the recipe."""
+    from neumo.engine.factory import NeuralFactory
+
+    return NeuralFactory(**{**_plain(read_actions(recipe).factory), **changes})
+
+
+def run_train(
+    recipe: Recipe,
+    *,
+    factory: NeuralFactory | None = None,
+    resume: str | Path | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> TrainResult:
+    """Train as a recipe says; what was run is kept as `recipe.yaml` in the run folder."""
+    from neumo.engine.prepare import train
+    from neumo.graph.yaml import save_recipe
+
+    actions = read_actions(recipe)
+    options = _options(recipe, actions, resume, callbacks)
+    graph = recipe.graph(actions.train.graph or _usual(recipe, "train"))
+    maker = factory if factory is not None else make_factory(recipe)
+    if maker.folder is not None:
+        maker.folder.mkdir(parents=True, exist_ok=True)
+        save_recipe(recipe, maker.folder / RECIPE)
+    maker.freeze(*(_module(recipe, name) for name in actions.train.freeze))
+    if actions.train.weights is not None:
+        maker.load(graph, actions.train.weights)
+    return train(maker, graph, options)
+
+
+def run_evaluate(
+    recipe: Recipe,
+    *,
+    factory: NeuralFactory | None = None,
+    graph: str | None = None,
+    weights: str | Path | None = None,
+) -> Evaluation:
+    """Evaluate a graph of a recipe with the weights that were trained from it, or with named ones."""
+    settings = read_actions(recipe).evaluate
+    maker = factory if factory is not None else make_factory(recipe)
+    chosen = recipe.graph(graph or settings.graph or _usual(recipe, "evaluate", "test", "dev"))
+    place = Path(weights) if weights is not None else settings.weights
+    maker.load(chosen, place if place is not None else trained_weights(maker.folder, settings.checkpoint))
+    return maker.evaluate(chosen, per_utterance=settings.per_utterance)
+
+
+def trained_weights(folder: Path | None, which: Literal["last", "best"] = "last") -> Path:
+    """Find the newest or the best checkpoint of a run folder; raises `ConfigError` if it has none."""
+    saved, _ = CheckpointStore(folder / "checkpoints").newest() if folder is not None else (None, [])
+    if folder is None or saved is None:
+        raise ConfigError(
+            "there are no trained weights to evaluate",
+            code="weights",
+            details=[f"{folder} has no checkpoints"] if folder is not None else ["the factory has no folder"],
+            fixes=["train first", "evaluate.weights=model.safetensors"],
+        )
+    best: Mapping[str, Any] | None = saved.state.get("best")
+    if which == "best" and best is not None:
+        path = folder / "checkpoints" / f"step-{best['step']:08d}"
+        return path if path.is_dir() else saved.path
+    return saved.path
+
+
+def _options(
+    recipe: Recipe, actions: Actions, resume: str | Path | None, callbacks: Sequence[Callback]
+) -> TrainOptions:
+    settings = actions.train
+    stops = [EarlyStop(**_plain(settings.early_stop))] if settings.early_stop is not None else []
+    checkpoint = settings.checkpoint
+    return TrainOptions(
+        loss=settings.loss,
+        optimizer=actions.optimizer,
+        schedule=actions.schedule,
+        epochs=settings.epochs,
+        max_steps=settings.max_steps,
+        max_minutes=settings.max_minutes,
+        clip=settings.clip,
+        ema=settings.ema,
+        evaluate=[_evaluation(recipe, each) for each in settings.evaluations(recipe)],
+        checkpoint=Checkpoint(**_plain(checkpoint))
+        if isinstance(checkpoint, CheckpointSettings)
+        else checkpoint,
+        resume=resume if resume is not None else settings.resume,
+        nonfinite=settings.nonfinite,
+        bad_limit=settings.bad_limit,
+        callbacks=[*callbacks, *stops],
+    )
+
+
+def _evaluation(recipe: Recipe, settings: EvaluateSettings) -> Evaluate:
+    given: dict[str, Any] = {**_plain(settings), "graph": recipe.graph(settings.graph)}
+    return Evaluate(**given)
+
+
+def _plain(settings: Any) -> dict[str, Any]:
+    return {field.name: getattr(settings, field.name) for field in fields(settings)}
+
+
+def _module(recipe: Recipe, name: str) -> Any:
+    if name not in recipe.modules:
+        raise ConfigError(
+            f"train.freeze: the recipe has no module {name!r}",
+            code="recipe-name",
+            details=[f"its modules are {', '.join(recipe.modules)}"],
+            fixes=did_you_mean(name, recipe.modules),
+        )
+    return recipe.modules[name]
+
+
+def _usual(recipe: Recipe, *names: str) -> str | None:
+    """The first usual name that the recipe has a graph for; with None a recipe gives its only one."""
+    return next((name for name in names if name in recipe.graphs), None)
+
+
+def _of_kind(recipe: Recipe, key: str, kinds: Mapping[str, type[Any]]) -> Any:
+    """Read `train.<key>`: a mapping with a `kind`, or the kind alone."""
+    node = _node(recipe, key)
+    if node is None or node.data is None:
+        return None
+    scope = Scope(recipe.folder, dict(recipe.vocabs))
+    kind_node: Node | None = node.data.get("kind") if node.is_map else node
+    kind: object = kind_node.data if kind_node is not None else None
+    made: Any = None
+    if isinstance(kind, str) and kind in kinds:
+        written = node if node.is_map else Node({}, node.place, node.key)
+        try:
+            values = read_fields(kinds[kind], written, scope, f"train.{key}", skip=("kind",))
+            made = make(kinds[kind], values, written, scope, f"train.{key}")
+        except Spoilt:
+            made = None
+    else:
+        scope.refuse(
+            f"train.{key} names no kind" if kind is None else f"train.{key} has no kind {kind!r}",
+            kind_node.place if kind_node is not None else node.place,
+            code="recipe-key",
+            details=[f"the kinds are {', '.join(kinds)}"],
+            fixes=_near(kind, kinds),
+        )
+    raise_all(scope.problems, str(recipe.path or "the recipe"))
+    return made
+
+
+def _node(recipe: Recipe, key: str) -> Node | None:
+    tree = recipe.tree
+    section: Node | None = tree.data.get("train") if tree is not None else None
+    if section is None:
+        section = node_of(recipe.actions.get("train") or {}, str(recipe.path or "the recipe"))
+    return section.data.get(key) if section.is_map else None
+
+
+def _near(kind: object, kinds: Mapping[str, Any]) -> Any:
+    lower = {name.lower(): name for name in kinds}
+    if isinstance(kind, str) and kind.lower() in lower:
+        return (f"did you mean {lower[kind.lower()]!r}?",)
+    return did_you_mean(str(kind), kinds)

@@ -1,0 +1,108 @@
+"""Going on with a training: which checkpoint, what it restores, and what is done with an older run in the
+folder.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from neumo.engine.checkpoint import CheckpointStore, Saved
+from neumo.engine.logs import LOG
+from neumo.types.errors import CheckpointError, ConfigError
+
+if TYPE_CHECKING:
+    from neumo.engine.callbacks import Callback
+    from neumo.engine.train import Training
+
+
+def find_checkpoint(folder: Path | None, resume: str | Path) -> tuple[Saved | None, list[str]]:
+    """Find the checkpoint to go on from, and say in words what was passed over.
+
+    `resume` is "auto" (the newest whole one of the run folder, if there is any), "never", or the path of a
+    checkpoint or run folder, which must have one.
+    """
+    if resume == "never":
+        return None, _put_aside(folder)
+    if resume == "auto":
+        return CheckpointStore(folder / "checkpoints").newest() if folder is not None else (None, [])
+    path = Path(resume)
+    if not path.is_dir():
+        raise CheckpointError(
+            f"there is no checkpoint {path}",
+            code="checkpoint-missing",
+            fixes=["resume='auto' takes the newest"],
+        )
+    if (path / "checkpoints").is_dir():
+        saved, notes = CheckpointStore(path / "checkpoints").newest()
+    else:
+        saved, notes = CheckpointStore(path.parent).read(path), []
+        _put_later_aside(folder, saved)
+    if saved is None:
+        raise CheckpointError(f"{path} has no checkpoint", code="checkpoint-missing")
+    return saved, notes
+
+
+def restore(training: Training, callbacks: Sequence[Callback], saved: Saved) -> None:
+    """Put a training where a checkpoint was saved."""
+    state, run = saved.state, training.run
+    if state["seed"] != run.seed:
+        raise ConfigError(
+            f"{saved.path.name} was trained with seed {state['seed']}, and this factory has seed {run.seed}",
+            code="resume",
+            where=str(saved.path),
+            fixes=[f"NeuralFactory(seed={state['seed']})", "resume='never' starts anew"],
+        )
+    training.trainer.load(saved.path, state["trainer"])
+    planned = run.total_steps
+    run.load(state)
+    if planned != state["total_steps"]:
+        before = state["total_steps"]
+        run.note(f"the training now has {planned} steps, and had {before}: the schedule differs from here on")
+    for key, callback in zip(_keys(callbacks), callbacks, strict=True):
+        if key in state["callbacks"]:
+            callback.load(state["callbacks"][key])
+
+
+def whole_state(
+    training: Training, callbacks: Sequence[Callback], versions: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return everything but arrays that a checkpoint holds, ready for JSON."""
+    return {
+        **training.run.state(),
+        "trainer": training.trainer.scalars(),
+        "callbacks": {
+            key: callback.state() for key, callback in zip(_keys(callbacks), callbacks, strict=True)
+        },
+        "versions": {"python": platform.python_version(), **versions},
+    }
+
+
+def _keys(callbacks: Sequence[Callback]) -> list[str]:
+    """Name callbacks by class, and number those of one class in their order."""
+    names = [type(callback).__name__ for callback in callbacks]
+    return [f"{name}-{names[:n].count(name)}" for n, name in enumerate(names)]
+
+
+def _put_aside(folder: Path | None) -> list[str]:
+    """Move the checkpoints and the log of an older run out of the way of a new one."""
+    if folder is None:
+        return []
+    old = [path for path in (folder / "checkpoints", folder / LOG) if path.exists()]
+    if not old:
+        return []
+    place = next(path for n in range(1, 10_000) if not (path := folder / f"earlier-{n}").exists())
+    place.mkdir()
+    for path in old:
+        path.rename(place / path.name)
+    return [f"the checkpoints and the log of the run before are now in {place}"]
+
+
+def _put_later_aside(folder: Path | None, saved: Saved) -> None:
+    """Rename the checkpoints behind the one that is gone back to: their steps are done anew."""
+    if folder is None or (folder / "checkpoints").resolve() != saved.path.parent.resolve():
+        return
+    store = CheckpointStore(folder / "checkpoints")
+    store.set_aside([path for path in store.paths() if path.name > saved.path.name], "abandoned")

@@ -1,0 +1,162 @@
+import subprocess
+import sys
+
+import pytest
+
+from neumo.engine import AdamW, Cosine, NovoGrad
+from neumo.engine.recipe import make_factory, read_actions, run_evaluate, run_train
+from neumo.graph.yaml import load_recipe
+from neumo.types import CheckpointError, ConfigError, NeumoError
+
+from . import toys
+from .toys import refused
+
+RECIPE = """\
+neumo: 1
+modules:
+  data: {kind: PointData, points: 24}
+  held_out: {kind: PointData, points: 8, shuffle: false}
+  line: {kind: Line, norm: true}
+  loss: {kind: SquaredError}
+  error: {kind: MeanError}
+graphs:
+  train:
+    mode: train
+    steps:
+      batch: data()
+      fitted: line(x=batch.x)
+      loss: loss(given=fitted.y, wanted=batch.y)
+    outputs: {loss: loss.loss}
+  test:
+    mode: infer
+    steps:
+      batch: held_out()
+      fitted: line(x=batch.x)
+      error: error(given=fitted.y, wanted=batch.y)
+    outputs: {error: error.score}
+factory: {device: cpu, seed: 4, folder: run}
+train:
+  optimizer: {kind: AdamW, lr: 5e-2}
+  schedule: {kind: Cosine, warmup_ratio: 0.1}
+  epochs: 6
+  clip: 5.0
+  ema: 0.9
+  evaluate: {graph: test, best: error, every_epochs: 2}
+  checkpoint: {keep_last: 1}
+  early_stop: {metric: error, patience: 9}
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    file = tmp_path / "recipe.yaml"
+    file.write_text(RECIPE)
+    return file
+
+
+def test_a_recipe_is_trained_and_evaluated(path):
+    recipe = load_recipe(path)
+    factory = make_factory(recipe, progress=False)
+    result = run_train(recipe, factory=factory)
+    assert result.steps == 18
+    assert result.best.metric == "error"
+    assert factory.folder == path.parent / "run"
+    figures = run_evaluate(load_recipe(path), factory=make_factory(recipe, progress=False))
+    assert figures["error"] == pytest.approx(result.metrics["error"])
+
+
+def test_what_was_run_is_kept_in_the_run_folder(path):
+    recipe = load_recipe(path)
+    run_train(recipe, factory=make_factory(recipe, progress=False))
+    again = load_recipe(path.parent / "run" / "recipe.yaml")
+    assert again.graph("train") == recipe.graph("train")
+    assert read_actions(again).optimizer == AdamW(lr=0.05)
+
+
+def test_the_same_recipe_in_python_gives_the_same_losses(path):
+    recipe = load_recipe(path, ["train.checkpoint=false"])
+    losses = run_train(recipe, factory=make_factory(recipe, progress=False, folder=None)).losses
+    train, _ = toys.line_graphs(toys.PointData(points=24), toys.Line(norm=True))
+    from neumo.engine import NeuralFactory
+
+    options = {"optimizer": AdamW(lr=0.05), "schedule": Cosine(warmup_ratio=0.1), "clip": 5.0, "ema": 0.9}
+    plain = NeuralFactory(device="cpu", seed=4, progress=False).train(train, epochs=6, **options)
+    assert plain.losses == losses
+
+
+def test_the_best_checkpoint_can_be_evaluated(path):
+    recipe = load_recipe(path, ["evaluate.checkpoint=best", "evaluate.graph=test"])
+    run_train(recipe, factory=make_factory(recipe, progress=False))
+    assert "error" in run_evaluate(recipe, factory=make_factory(recipe, progress=False))
+
+
+def test_a_recipe_is_resumed(path):
+    for epochs in (2, 3):
+        recipe = load_recipe(path, [f"train.epochs={epochs}"])
+        result = run_train(recipe, factory=make_factory(recipe, progress=False))
+    assert (len(result.losses), result.steps) == (3, 9)
+
+
+def test_frozen_modules_and_weights_to_start_from(path, tmp_path):
+    recipe = load_recipe(path)
+    factory = make_factory(recipe, progress=False, folder=None)
+    factory.save(recipe.graph("train"), tmp_path / "start.safetensors")
+    start = load_recipe(path, ["train.weights=start.safetensors", "train.checkpoint=false", "train.epochs=1"])
+    assert run_train(start, factory=make_factory(start, progress=False, folder=None)).steps == 3
+    frozen = load_recipe(path, ["train.freeze=[line]", "train.checkpoint=false"])
+    with refused(NeumoError, "nothing to train"):
+        run_train(frozen, factory=make_factory(frozen, progress=False, folder=None))
+
+
+def test_checkpoints_without_a_folder_are_refused_before_the_training(path):
+    recipe = load_recipe(path)
+    with refused(ConfigError, "checkpoints need a folder"):
+        run_train(recipe, factory=make_factory(recipe, progress=False, folder=None))
+
+
+def test_evaluating_without_trained_weights_is_refused(path):
+    recipe = load_recipe(path)
+    with refused(ConfigError, "no trained weights"):
+        run_evaluate(recipe, factory=make_factory(recipe, progress=False))
+    with refused(CheckpointError, "no such file"):
+        run_evaluate(recipe, factory=make_factory(recipe, progress=False), weights="nowhere.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("train.epoch=3", "has no field 'epoch'.*did you mean 'epochs'"),
+        ("train.optimizer={kind: AdamV}", "no kind 'AdamV'.*did you mean 'Adam'"),
+        ("train.optimizer={kind: adamw}", "no kind 'adamw'.*did you mean 'AdamW'"),
+        ("train.optimizer={lr: 3}", "names no kind"),
+        ("train.optimizer={kind: SGD, lrate: 1}", "has no field 'lrate'"),
+        ("train.optimizer={kind: SGD, lr: fast}", "lr must be a number"),
+        ("train.optimizer={kind: SGD, momentum: 2}", "momentum=2.0 is not in"),
+        ("train.schedule={kind: Cosine, warmup_steps: 1, warmup_ratio: 0.1}", "given twice"),
+        ("train.evaluate={graph: tset}", "no graph 'tset'.*did you mean 'test'"),
+        ("train.freeze=[lien]", "no module 'lien'.*did you mean 'line'"),
+        ("factory.precision=bf6", "precision must be .*did you mean 'bf16'"),
+        ("factory.verify=alway", "did you mean 'always'"),
+        ("evaluate.graph=trian", "no graph 'trian'"),
+        ("train.checkpoint={keep: 3}", "has no field 'keep'"),
+    ],
+)
+def test_mistakes_are_found_before_anything_is_built(path, override, words):
+    with refused(ConfigError, words):
+        read_actions(load_recipe(path, [override]))
+
+
+def test_a_kind_alone_is_enough(path):
+    actions = read_actions(load_recipe(path, ["train.optimizer=NovoGrad", "train.schedule=Linear"]))
+    assert actions.optimizer == NovoGrad()
+    assert type(actions.schedule).__name__ == "Linear"
+
+
+def test_reading_actions_needs_no_framework(path):
+    code = (
+        "import sys; from neumo.engine.recipe import read_actions; from neumo.graph.recipe import Recipe;"
+        "read_actions(Recipe(graphs={}, actions={'train': {'epochs': 1, 'optimizer': {'kind': 'SGD'}}}));"
+        "print([name for name in ('torch', 'numpy') if name in sys.modules])"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == "[]"
