@@ -107,7 +107,7 @@ def test_audio_to_ids_is_that_of_the_original(public, checkpoints):
         ("quartznet_15x5", 18_924_381),
         ("jasper_10x5dr", 332_632_349),
         ("digits", 195_933),
-        ("an4", 326_493),
+        ("an4", 821_789),
     ],
 )
 def test_presets_have_the_published_number_of_parameters(preset, parameters):

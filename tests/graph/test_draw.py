@@ -211,6 +211,7 @@ def test_a_type_is_split_before_its_axes() -> None:
         "LogProbs(en+blank[29]#e5b6c69f)",
         "[B, T, V=en+blank[29]#e5b6c69f]",
     )
+    assert (Socket("x", "a]").element, Socket("x").element) == ("a]", "")
     assert (Socket("x", "odd").element, Socket("x", "odd").axes) == ("odd", "")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NewType, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NewType, Optional
 
 import pytest
 
@@ -40,6 +40,7 @@ class Everything:
     older: Optional[float] = None  # noqa: UP045
     rate: Hertz = Hertz(16000)
     note: Annotated[int, "samples"] = 0
+    last: Final[int] = 0
     choice: Literal["a", "b", 3] = "a"
     policy: Literal["mix", "first"] | int = "mix"
     numbers: list[float] = field(default_factory=list)
@@ -87,6 +88,7 @@ def read(text: str, **vocabs: Vocab) -> tuple[Any, Scope]:
         ("older: 4", "older", 4.0),
         ("rate: 8000", "rate", 8000),
         ("note: 5", "note", 5),
+        ("last: 6", "last", 6),
         ("choice: b", "choice", "b"),
         ("choice: 3", "choice", 3),
         ("policy: first", "policy", "first"),
@@ -143,6 +145,7 @@ def test_a_type_is_read_in_its_notation() -> None:
         ("paths: [5]", "a value in Everything.paths must be a text or a path, not 5"),
         ("maybe: x", "Everything.maybe must be an integer or null, not the text 'x'"),
         ("choice: c", "Everything.choice must be 'a' or 'b' or 3, not the text 'c'"),
+        ("policy: 1.5", "Everything.policy must be 'mix' or 'first' or an integer, not 1.5"),
         ("choice: true", "Everything.choice must be 'a' or 'b' or 3, not True"),
         ("numbers: 5", "Everything.numbers must be a list of numbers, not 5"),
         ("numbers: [a]", "a value in Everything.numbers must be a number, not the text 'a'"),
@@ -161,6 +164,7 @@ def test_a_type_is_read_in_its_notation() -> None:
         ("mel: Audio", "Everything.mel must be an element such as 'Mel(rate=16000, n_mels=64)', not the"),
         ("mel: 'Mel(n_mel=80)'", "cannot read 'Mel(n_mel=80)': Mel has no facet 'n_mel'"),
         ("type_: 'Audio[B, T'", "cannot read 'Audio[B, T': expected"),
+        ("type_: 5", "Everything.type_ must be a type such as 'Audio(rate=16000)[B, T]' or null, not 5"),
         ("counts: 5", "Everything has no field 'counts'"),
         ("inner: 5", "Everything has no field 'inner'"),
     ],

@@ -91,6 +91,15 @@ def test_a_recipe_file_gives_the_folder_that_paths_start_from(tmp_path: Path) ->
     assert load_graph(path) == load_graph(path, "train")
 
 
+def test_a_vocabulary_file_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("neumo.graph.yaml_vocabs.LARGEST_FILE", 3)
+    (tmp_path / "letters.txt").write_text("a\nb\nc\n")
+    path = tmp_path / "recipe.yaml"
+    path.write_text(RIGHT.replace('labels: " abcdefghijklmnopqrstuvwxyz\'"', "file: letters.txt"))
+    with pytest.raises(ConfigError, match="cannot read the vocabulary file"):
+        load_recipe(path)
+
+
 def test_graphs_of_a_recipe_share_their_modules() -> None:
     recipe = load_recipe(RIGHT + STEPS.replace("train:", "again:", 1))
     assert recipe.graphs["train"].modules["encoder"] is recipe.graphs["again"].modules["encoder"]

@@ -158,6 +158,10 @@ def test_open_inputs_of_separate_calls_stay_separate(tmp_path: Path) -> None:
     graph = Graph("g", outputs={**one._asdict(), **two._asdict()})
     text = recipe_text(graph)
     assert "second_len: Lengths(T2)[B2]" in text
+    three = inputs(third=Audio(rate=4000)[B, T])
+    assert "third: Audio(rate=4000)[B3, T3]" in recipe_text(
+        Graph("g", outputs={**graph.inputs, "third": three.third})
+    )
     loaded = load_recipe(text).graph()
     assert str(loaded.inputs["second"].type) == "Audio(rate=8000)[B2, T2]"
 
@@ -226,6 +230,20 @@ def test_a_relative_path_is_loaded_back_equal_from_another_folder(
     graph = Graph("g", outputs=Rich(path=Path("data/a.txt"), paths="b.txt")())
     save_graph(graph, "runs/g.yaml")
     assert load_graph("runs/g.yaml") == graph
+
+
+def test_paths_stay_as_they_are_in_a_text() -> None:
+    assert "path: data/a.txt" in recipe_text(Graph("g", outputs=Rich(path=Path("data/a.txt"))()))
+
+
+def test_classes_of_one_name_are_written_with_their_module() -> None:
+    one = type("Twin", (specs.Add,), {"__module__": "one"})
+    two = type("Twin", (specs.Add,), {"__module__": "two"})
+    for cls in (one, two):
+        x = inputs(x=Acoustic()[B, F(8), T]).x
+        text = recipe_text(Graph("g", outputs=cls()(a=x, b=x)))
+        assert f"kind: {cls.__module__}.Twin" in text
+        assert type(next(iter(load_recipe(text).graph().modules.values()))) is cls
 
 
 def test_what_yaml_cannot_hold_is_refused() -> None:

@@ -91,6 +91,12 @@ def test_a_step_of_enormous_length_or_depth_is_refused() -> None:
         step("(" * 3000 + "a" + ")" * 3000)
 
 
+def test_a_broken_step_over_several_lines_is_refused_at_its_start() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_step(read_yaml("s: >-\n  mel(audio=\n  batch.audio", "r.yaml").children["s"])
+    assert str(caught.value.where) == "r.yaml:1:4"
+
+
 def test_an_output_names_a_step_or_a_port_of_it() -> None:
     tree = read_yaml("a: loss.loss\nb: loss\nc: f(x=y)", "r.yaml")
     assert str(parse_reference(tree.children["a"])) == "loss.loss"

@@ -389,7 +389,7 @@ class CTCLoss(NeuralModule):
 
     @staticmethod
     def needed_frames(ids: Sequence[int]) -> int:
-        """Count the frames that a target needs at least: a training names the infeasible ones before it starts.
+        """Count the frames that a target needs, so that a training can name infeasible utterances at once.
 
         >>> CTCLoss.needed_frames([7, 4, 11, 11, 14])
         6

@@ -69,13 +69,25 @@ def small(kernels: tuple[int, ...], *, width: int, repeat: int, dropout: float) 
     )
 
 
+def compact(kernels: tuple[int, ...], *, width: int, dropout: float) -> Blocks:
+    """A small Jasper for less than an hour of speech: full convolutions with short kernels.
+
+    On a CPU they cost half of what separable ones of the same width and twice the depth do.
+    """
+    return (
+        ConvBlock(width, 11, stride=2, dropout=dropout),
+        *(ConvBlock(width, kernel, residual=True, dropout=dropout) for kernel in kernels),
+        ConvBlock(2 * width, 1, dropout=dropout),
+    )
+
+
 PRESETS: dict[str, Callable[[], Blocks]] = {
     "quartznet_5x5": lambda: quartznet(1),
     "quartznet_10x5": lambda: quartznet(2),
     "quartznet_15x5": lambda: quartznet(3),
     "jasper_10x5dr": lambda: jasper(5, dense=True),
     "jasper_10x4": lambda: jasper(4, dense=False),
-    "an4": lambda: small((11, 15, 19, 21, 25), width=128, repeat=2, dropout=0.15),
+    "an4": lambda: compact((5, 7, 7, 9, 9), width=128, dropout=0.15),
     "digits": lambda: small((11, 15, 21, 25), width=128, repeat=1, dropout=0.05),
 }
 

@@ -171,8 +171,6 @@ def read_value(hint: Any, node: Node, scope: Scope, label: str) -> Any:
     (3, 5)
     """
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
-    if origin is typing.Annotated or origin is typing.Final:
-        return read_value(parts[0], node, scope, label)
     if isinstance(hint, typing.NewType):
         return read_value(hint.__supertype__, node, scope, label)
     if origin in UNIONS:

@@ -1,0 +1,1 @@
+"""The command `neumo`: one small file a verb, loaded when that verb runs."""

@@ -1,0 +1,20 @@
+"""What `check` and `show` read: a recipe, or the recipe inside a model file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from neumo.graph.yaml import load_recipe
+
+if TYPE_CHECKING:
+    from neumo.graph.recipe import Recipe
+
+
+def read_recipe(path: str, overrides: Sequence[str]) -> Recipe:
+    """Read a recipe from a YAML file or from a model file, which needs no framework."""
+    if not path.endswith(".neumo"):
+        return load_recipe(path, overrides)
+    from neumo.hub.archive import RECIPE, Archive
+
+    return load_recipe(Archive(path).text(RECIPE), overrides, origin=f"{path}/{RECIPE}")

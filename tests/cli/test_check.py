@@ -1,0 +1,145 @@
+"""`neumo check` says in a moment, without a framework, whether the graphs of a recipe are right."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from .runner import HERE, neumo, process
+
+RIGHT = HERE / "recipes" / "right.yaml"
+
+
+def test_a_right_recipe_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    result = neumo(capsys, "check", str(RIGHT))
+    assert (result.code, result.err) == (0, "")
+    lines = result.out.splitlines()
+    assert re.fullmatch(rf"{re.escape(str(RIGHT))}: right \(\d+ ms\)", lines[0])
+    assert lines[1:] == [
+        "  train     train  6 modules, 11 connections  -> loss",
+        "  validate  both   6 modules, 11 connections  -> wer",
+        "  infer     infer  4 modules, 7 connections  -> ids, ids_len",
+    ]
+
+
+def test_the_result_is_printed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(neumo(capsys, "check", str(RIGHT), "--json").out)
+    assert found["ok"] is True
+    assert found["graphs"]["infer"] == {
+        "mode": "infer",
+        "modules": 4,
+        "steps": 5,
+        "connections": 7,
+        "inputs": {"audio": "Audio(rate=16000, peak=1.0)[B, T]", "audio_len": "Lengths(T)[B]"},
+        "outputs": found["graphs"]["infer"]["outputs"],
+        "assumptions": [],
+        "warnings": [],
+    }
+    assert found["notes"] == []
+
+
+def test_overrides_change_the_recipe(capsys: pytest.CaptureFixture[str]) -> None:
+    assert neumo(capsys, "check", str(RIGHT), "modules.mel.hop=200", "train.epochs=3").code == 0
+    wrong = neumo(capsys, "check", str(RIGHT), "modules.mel.n_mels=80")
+    assert wrong.code == 1
+    assert "64 features" in wrong.err or "n_mels is 80" in wrong.err
+    unknown = neumo(capsys, "check", str(RIGHT), "modules.mell.n_mels=80")
+    assert unknown.code == 1
+    assert "did you mean 'mel'?" in unknown.err
+    field = neumo(capsys, "check", str(RIGHT), "modules.mel.n_mel=80")
+    assert "command line" in field.err
+    assert "did you mean 'n_mels'?" in field.err
+
+
+def test_settings_of_actions_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    result = neumo(capsys, "check", str(RIGHT), "train.epoch=3")
+    assert result.code == 1
+    assert "did you mean 'epochs'?" in result.err
+    assert neumo(capsys, "check", str(RIGHT), "train.epochs=many").code == 1
+
+
+def test_what_is_taken_on_trust_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text(
+        "neumo: 1\nmodules: {mel: {kind: MelSpectrogram}, idle: {kind: SpecCutout}}\n"
+        "graphs:\n  g:\n    inputs: {audio: 'Audio[B, T]', n: 'Lengths(T)[B]'}\n"
+        "    steps: {x: 'mel(audio=audio, audio_len=n)'}\n"
+    )
+    result = neumo(capsys, "check", str(path))
+    assert result.code == 0
+    assert "  assumed  g: mel.audio: rate = 16000, checked when it runs" in result.out
+    assert "  note     no graph uses the module idle" in result.out
+
+
+def test_a_model_file_is_checked_by_the_recipe_inside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from neumo.hub.archive import write_archive
+
+    members = {"recipe.yaml": RIGHT.read_bytes(), "weights.safetensors": b"", "card.json": b'{"format": 1}'}
+    path = tmp_path / "model.neumo"
+    write_archive(path, members)
+    assert neumo(capsys, "check", str(path)).code == 0
+    members["recipe.yaml"] = RIGHT.read_bytes().replace(b"n_mels: 64", b"n_mels: 80")
+    write_archive(path, members)
+    result = neumo(capsys, "check", str(path))
+    assert result.code == 1
+    assert "model.neumo/recipe.yaml:" in result.err
+
+
+def test_a_wrong_command_line_is_no_wrong_recipe(capsys: pytest.CaptureFixture[str]) -> None:
+    assert neumo(capsys, "check").code == 2
+    assert neumo(capsys, "check", str(RIGHT), "--nonsense").code == 2
+
+
+def test_it_needs_no_framework_and_no_numpy() -> None:
+    code = (
+        "import sys; from neumo.cli.main import run\n"
+        "class No:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name.partition('.')[0] in {'torch', 'numpy', 'soundfile', 'safetensors'}:\n"
+        "            raise ImportError(name)\n"
+        "sys.meta_path.insert(0, No())\n"
+        f"run(['check', {str(RIGHT)!r}])"
+    )
+    import os
+    import subprocess
+    import sys
+
+    start = time.perf_counter()
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent / "src")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    print(f"neumo check: {time.perf_counter() - start:.2f} s in a new process")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "right" in done.stdout
+
+
+def test_importing_neumo_loads_neither_torch_nor_numpy() -> None:
+    import os
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, neumo, neumo.graph.yaml, neumo.cli.check\n"
+        "print(sorted({'torch', 'numpy', 'rich'} & set(sys.modules)))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent / "src")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_paths_of_a_recipe_start_at_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "letters.txt").write_text("a\nb\n")
+    text = RIGHT.read_text().replace('labels: " abcdefghijklmnopqrstuvwxyz\'"', "file: letters.txt")
+    (tmp_path / "deep" / "recipe.yaml").write_text(text)
+    result = process("check", "deep/recipe.yaml", folder=tmp_path)
+    assert (result.code, result.err) == (0, "")
