@@ -43,6 +43,13 @@ class SameConv1d(nn.Conv1d):
             bias=False,
         )
 
+    def reset_parameters(self) -> None:
+        """Start as the published encoders did, uniform as Glorot and Bengio 2010: sqrt(3) times torch's default.
+
+        With Adam the first steps are then that much smaller beside the weights, which small batches need.
+        """
+        nn.init.xavier_uniform_(self.weight)
+
     def forward(self, input: Tensor) -> Tensor:
         """(B, C, T) -> (B, C', ceil(T / stride))."""
         x = input

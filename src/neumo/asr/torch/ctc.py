@@ -23,6 +23,8 @@ class CTCHead(nn.Module):
     def __init__(self, spec: specs.CTCHead) -> None:
         super().__init__()
         self.linear = nn.Linear(spec.width, len(spec.vocab) + 1)
+        nn.init.xavier_uniform_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
 
     def forward(self, encoded: Tensor) -> Tensor:
         """(B, C, T) -> (B, T, V)."""
