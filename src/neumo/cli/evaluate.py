@@ -1,0 +1,191 @@
+"""`neumo evaluate`: how many words and characters a model gets wrong."""
+
+from __future__ import annotations
+
+import json as json_text
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from neumo.cli.progress import progress_bar
+from neumo.cli.transcribe import channel_policy
+from neumo.types.errors import CheckpointError, ConfigError, DataError
+
+if TYPE_CHECKING:
+    from neumo.asr.transcribe import Transcriber
+    from neumo.data.manifest import Manifest
+    from neumo.graph.recipe import Recipe
+    from neumo.metrics.error_rate import CorpusErrors
+
+
+def evaluate(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A .neumo file, or a recipe.", show_default=False)
+    ],
+    manifest: Annotated[
+        list[str] | None,
+        typer.Option("--manifest", metavar="FILE", help="What to measure on; a recipe has one of its own."),
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--folder", help="For a recipe: the run folder with its weights.")
+    ] = None,
+    normaliser: Annotated[
+        str, typer.Option("--normaliser", help="How texts are rewritten before comparing: none or basic.")
+    ] = "none",
+    show: Annotated[int, typer.Option("--show", metavar="N", help="Show the N worst utterances.")] = 0,
+    utterances: Annotated[
+        Path | None,
+        typer.Option("--utterances", metavar="FILE", help="Write a JSON line for each utterance."),
+    ] = None,
+    channels: Annotated[
+        str, typer.Option("--channels", help="For recordings with several: refuse, mix, first or a number.")
+    ] = "refuse",
+    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")] = "auto",
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Measure the word and character error rates of a model on a manifest.
+
+    Errors are added up over the corpus: substitutions, insertions and deletions over all reference words. The
+    rates name the normaliser that was used. A recording that cannot be read fails the evaluation, which would
+    be wrong without it.
+    """
+    if Path(model).suffix in (".yaml", ".yml"):
+        transcriber, manifests = from_recipe(model, folder, device)
+    else:
+        from neumo.hub.bundle import load_model
+
+        transcriber, manifests = load_model(model, device=device).transcriber(), []
+    transcriber.channels = channel_policy(channels)  # type: ignore[assignment]
+    if not manifest and not manifests:
+        raise ConfigError(
+            "evaluate needs to know what to measure on",
+            code="manifest",
+            fixes=[f"neumo evaluate {model} --manifest FILE"],
+        )
+    from neumo.data.manifest import read_manifest
+
+    entries = read_manifest(manifest or manifests, needs_text=True)
+    words, characters = measure(transcriber, entries, normaliser)
+    rows = utterance_rows(entries, words, characters)
+    if utterances is not None:
+        lines = (json_text.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        utterances.write_text("".join(lines), encoding="utf-8")
+    if json:
+        report = {
+            "manifest": list(entries.files),
+            "words": words.to_json(),
+            "characters": characters.to_json(),
+        }
+        worst = {"worst": _worst(rows, show)} if show else {}
+        typer.echo(json_text.dumps({**report, **worst}, ensure_ascii=False, indent=2))
+        return
+    typer.echo(summary(words, characters))
+    for row in _worst(rows, show):
+        typer.echo(f"\n{row['item']}\n  said   {row['reference']}\n  heard  {row['hypothesis']}")
+
+
+def from_recipe(path: str, folder: Path | None, device: str) -> tuple[Transcriber, list[str]]:
+    """Return what transcribes with the weights of a run, and the manifests that the recipe measures on."""
+    from neumo.asr.transcribe import Transcriber
+    from neumo.cli.train import default_folder
+    from neumo.engine.recipe import make_factory, read_actions, trained_weights
+    from neumo.graph.yaml import load_recipe
+
+    recipe = load_recipe(path)
+    actions = read_actions(recipe)
+    graph = recipe.graph("infer")
+    folder = folder or actions.factory.folder or default_folder(path)
+    if not folder.is_dir():
+        raise ConfigError(
+            f"a recipe has no weights, and there is no run folder {folder}",
+            code="run-folder",
+            fixes=[f"neumo train {path}", "--folder RUN", "give a .neumo file in the place of the recipe"],
+        )
+    factory = make_factory(recipe, device=device, folder=folder, progress=False)
+    weights = trained_weights(folder, actions.evaluate.checkpoint)
+    missing = [row for row in factory.load(graph, weights, partial=True) if not row.startswith("left over")]
+    if missing:
+        raise CheckpointError(
+            f"the weights in {folder} are not those of {path}", code="weights", details=missing[:20]
+        )
+    return Transcriber(factory, graph), _manifests(recipe)
+
+
+def _manifests(recipe: Recipe) -> list[str]:
+    """The manifests of the graph that the recipe evaluates with, if it has one."""
+    graph = recipe.graphs.get("evaluate")
+    layers = [module for module in graph.modules.values() if module.role == "data"] if graph else []
+    found = [getattr(layer, "manifest", ()) for layer in layers]
+    return [str(path) for one in found for path in ([one] if isinstance(one, str | Path) else one)]
+
+
+def measure(
+    transcriber: Transcriber, entries: Manifest, normaliser: str = "none"
+) -> tuple[CorpusErrors, CorpusErrors]:
+    """Transcribe a manifest and return its errors by words and by characters.
+
+    Raises `DataError` that names every recording that could not be read.
+    """
+    from neumo.metrics.error_rate import CorpusErrors
+
+    words, characters = (CorpusErrors(unit, normaliser=normaliser) for unit in ("word", "char"))
+    bad: list[DataError] = []
+    with progress_bar("evaluating", len(entries)) as done:
+        for index, transcript in enumerate(transcriber(entries)):
+            done(index + 1)
+            if transcript.error is not None:
+                bad.append(transcript.error)
+                continue
+            for errors in (words, characters):
+                errors.add(entries[index].text or "", transcript.text, item=index)
+    if bad:
+        raise DataError(
+            f"{len(bad)} of {len(entries)} recordings could not be read",
+            code="unreadable",
+            details=[error.what for error in bad[:20]],
+            why="Rates over the rest would look like rates over all.",
+            data={"recordings": [error.to_json() for error in bad]},
+        )
+    return words, characters
+
+
+def summary(words: CorpusErrors, characters: CorpusErrors) -> str:
+    """Return rates, counts and the most frequent confusions as lines for a terminal."""
+    lines = [words.text(), characters.text()]
+    lists = {
+        "heard as": [f"{said} as {heard} {times}x" for said, heard, times in words.top_substitutions()],
+        "missed": [f"{said} {times}x" for said, times in words.top_deletions()],
+        "added": [f"{heard} {times}x" for heard, times in words.top_insertions()],
+    }
+    lines += [f"  {label:<10}{', '.join(found)}" for label, found in lists.items() if found]
+    return "\n".join([*lines, *(f"  note      {note}" for note in words.notes())])
+
+
+def utterance_rows(entries: Manifest, words: CorpusErrors, characters: CorpusErrors) -> list[dict[str, Any]]:
+    """Return one JSON-able row for each utterance, in the order of the manifest."""
+    rows: list[dict[str, Any]] = []
+    for by_word, by_character in zip(words.utterances, characters.utterances, strict=True):
+        index = by_word.item or 0
+        counts = by_word.counts
+        rows.append(
+            {
+                "item": entries.name(index),
+                "audio_filepath": entries[index].audio_filepath,
+                "reference": by_word.reference,
+                "hypothesis": by_word.hypothesis,
+                "wer": counts.rate,
+                "cer": by_character.counts.rate,
+                "substitutions": counts.substitutions,
+                "insertions": counts.insertions,
+                "deletions": counts.deletions,
+                "words": counts.reference,
+                "empty_reference": by_word.empty_reference,
+            }
+        )
+    return rows
+
+
+def _worst(rows: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+    wrong = [row for row in rows if row["substitutions"] + row["insertions"] + row["deletions"]]
+    return sorted(wrong, key=lambda row: (-row["cer"], row["item"]))[:count]

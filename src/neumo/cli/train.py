@@ -1,0 +1,168 @@
+"""`neumo train`: from a recipe to a model file."""
+
+from __future__ import annotations
+
+import json as json_text
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from neumo.types.errors import ConfigError
+
+if TYPE_CHECKING:
+    from neumo.data.report import DataReport
+    from neumo.engine.callbacks import Callback
+    from neumo.engine.factory import NeuralFactory
+    from neumo.engine.train import TrainResult
+    from neumo.graph.recipe import Recipe
+
+MODEL = "model.neumo"
+
+
+def train(
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe file.", show_default=False)],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Override fields: train.epochs=5.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--folder", help="Where log, checkpoints and model go; else runs/NAME.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the training in the folder.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")] = False,
+) -> None:
+    """Train the graph of a recipe and save the model.
+
+    First comes the report of the data: what was read, what was left out and why. The folder then holds the
+    recipe as it was run, the log (metrics.jsonl), the checkpoints, and at the end model.neumo. A training
+    that was interrupted goes on with --resume, as if nothing had happened.
+    """
+    from neumo.engine.checkpoint import CheckpointStore
+    from neumo.engine.recipe import read_actions
+    from neumo.graph.yaml import load_recipe
+
+    loaded = load_recipe(recipe, overrides or [])
+    folder = folder or read_actions(loaded).factory.folder or default_folder(recipe)
+    if not resume and CheckpointStore(folder / "checkpoints").paths():
+        raise ConfigError(
+            f"{folder} holds a training already",
+            code="run-folder",
+            fixes=["--resume goes on with it", "--folder ANOTHER starts anew"],
+        )
+    outcome = train_recipe(
+        loaded,
+        folder,
+        name=folder.name,
+        say=_silent if json else typer.echo,
+        progress=False if json else None,
+    )
+    if json:
+        typer.echo(json_text.dumps(outcome.to_json(), ensure_ascii=False, indent=2))
+
+
+def default_folder(recipe: str) -> Path:
+    """Say where a recipe is run if no folder is given.
+
+    >>> default_folder("examples/asr_an4/recipe.yaml").as_posix()
+    'runs/asr_an4'
+    """
+    path = Path(recipe)
+    return Path("runs") / (path.resolve().parent.name if path.stem == "recipe" else path.stem)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a training left behind: its result, the reports of its data by graph, and the model file."""
+
+    folder: Path
+    result: TrainResult
+    reports: dict[str, DataReport]
+    factory: NeuralFactory
+    model: Path | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON-able dictionary."""
+        its = self.result
+        return {
+            "folder": str(self.folder),
+            "model": None if self.model is None else str(self.model),
+            "steps": its.steps,
+            "seconds": round(its.seconds, 2),
+            "stopped": its.stopped,
+            "metrics": dict(its.metrics),
+            "best": None if its.best is None else {"metric": its.best.metric, "value": its.best.value},
+            "history": list(its.history),
+            "skipped_steps": len(its.skipped),
+            "infeasible": dict(its.infeasible),
+            "data": {name: report.to_json() for name, report in self.reports.items()},
+            "notes": list(its.notes),
+        }
+
+
+def train_recipe(
+    recipe: Recipe,
+    folder: Path,
+    *,
+    name: str,
+    say: Callable[[str], Any],
+    progress: bool | None = None,
+    resume: str = "auto",
+    callbacks: Sequence[Callback] = (),
+) -> Outcome:
+    """Report the data of a recipe, train it in a run folder, and save the model that comes of it."""
+    from neumo.engine.recipe import make_factory, read_actions, run_train, trained_weights
+    from neumo.hub.bundle import save_model, usable_graphs
+
+    actions = read_actions(recipe)
+    factory = make_factory(recipe, folder=folder, progress=progress)
+    reports = data_reports(recipe, factory)
+    for report in reports.values():
+        say(report.text())
+    usable = usable_graphs(recipe)
+    if not usable:
+        say("note: no graph of the recipe has open inputs, so there will be checkpoints but no model file")
+    result = run_train(recipe, factory=factory, resume=resume, callbacks=callbacks)
+    if actions.evaluate.checkpoint == "best" and result.best is not None:
+        factory.load(recipe.graph(actions.train.graph or "train"), trained_weights(folder, "best"))
+    model = None
+    if usable:
+        model = save_model(folder / MODEL, recipe, factory, card=_card(name, result, reports))
+    say(str(result))
+    say(f"saved {model} ({model.stat().st_size / 1e6:.1f} MB)" if model else f"checkpoints in {folder}")
+    return Outcome(folder, result, reports, factory, model)
+
+
+def data_reports(recipe: Recipe, factory: NeuralFactory) -> dict[str, DataReport]:
+    """Open the data of every graph that reads some, and return what each source says about itself.
+
+    Raises `DataError` that shows all that is wrong, before anything is trained.
+    """
+    layers = {
+        id(module): (name, module)
+        for graph in recipe.graphs.values()
+        for name, module in graph.modules.items()
+        if module.role == "data"
+    }
+    return {name: factory.source(module).report() for name, module in layers.values()}
+
+
+def _card(name: str, result: TrainResult, reports: dict[str, DataReport]) -> Any:
+    from neumo.hub.card import Card
+
+    data = {
+        layer: f"{_names(report.manifests)} ({report.kept} utterances, {report.hours_kept:.2f} h)"
+        for layer, report in reports.items()
+    }
+    metrics = {key: value for key, value in result.metrics.items() if isinstance(value, float)}
+    return Card(name=name, data=data, metrics=metrics)
+
+
+def _names(manifests: Sequence[str]) -> str:
+    """Name manifests for strangers: file and folder, without the way to them on this machine."""
+    return ", ".join("/".join(Path(manifest).parts[-2:]) for manifest in manifests)
+
+
+def _silent(_text: str) -> None:
+    """Print nothing: the result comes as JSON."""
