@@ -4,9 +4,9 @@ Layout of format 1 (any zip tool opens it):
 
     recipe.yaml           vocabularies, modules and graphs, as text
     weights.safetensors   the tensors, by module and parameter name
-    card.json             what the model is, where it comes from, how good it is; `format`: the number of
-    this layout assets/NAME           further files that a module needs checksums.json        the sha256 of
-    every other member
+    card.json             what the model is, where it comes from, how good it is; `format`: that of the file
+    assets/NAME           further files that a module needs
+    checksums.json        the sha256 of every other member
 
 Nothing is unpacked to a path that the file chooses, nothing is decompressed, nothing is executed.
 """
@@ -103,7 +103,10 @@ class Archive:
 
     def text(self, name: str) -> str:
         """Return a member as text."""
-        return self.read(name).decode()
+        try:
+            return self.read(name).decode()
+        except UnicodeDecodeError as error:
+            _refuse(self.path, f"{name} in it is no UTF-8 text ({error})", "copy it again from where it came")
 
     def copy(self, name: str, to: str | Path) -> Path:
         """Write a member to the path that the caller chooses, block by block."""

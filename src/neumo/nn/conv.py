@@ -44,9 +44,9 @@ class SameConv1d(nn.Conv1d):
         )
 
     def reset_parameters(self) -> None:
-        """Start as the published encoders did, uniform as Glorot and Bengio 2010: sqrt(3) times torch's default.
+        """Start as the published encoders did: uniform as in Glorot and Bengio 2010.
 
-        With Adam the first steps are then that much smaller beside the weights, which small batches need.
+        That is up to sqrt(3) times torch's default; Adam's first steps are that much smaller beside it.
         """
         nn.init.xavier_uniform_(self.weight)
 
