@@ -55,7 +55,13 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"neumo.{name}")
     if name not in _WHERE:
         raise AttributeError(f"module 'neumo' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_WHERE[name]), name)
+    try:
+        value = getattr(importlib.import_module(_WHERE[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name != "numpy":
+            raise
+        what = f"neumo.{name} needs numpy, which is not installed: pip install 'neumo[torch,asr]'"
+        raise ModuleNotFoundError(what, name="numpy") from None
     globals()[name] = value
     return value
 

@@ -59,7 +59,8 @@ DataError[audio]: 3 of 3 recordings of train.jsonl cannot be used
   fix      channels="mix" (their mean), "first" or a number
   or       a field "channel" in the manifest line
   or       on_rate="resample"
-  or       resample the file to 16000 Hz"""
+  or       resample the file to 16000 Hz
+  or       on_bad="skip" leaves bad recordings out, counts and names them"""
     )
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from neumo.data.manifest import Manifest
     from neumo.graph.recipe import Recipe
     from neumo.metrics.error_rate import CorpusErrors
+    from neumo.types.vocab import Vocab
 
 
 def evaluate(
@@ -33,7 +34,7 @@ def evaluate(
     normaliser: Annotated[
         str, typer.Option("--normaliser", help="How texts are rewritten before comparing: none or basic.")
     ] = "none",
-    show: Annotated[int, typer.Option("--show", metavar="N", help="Show the N worst utterances.")] = 0,
+    show: Annotated[int, typer.Option("--show", metavar="N", min=0, help="Show the N worst utterances.")] = 0,
     utterances: Annotated[
         Path | None,
         typer.Option("--utterances", metavar="FILE", help="Write a JSON line for each utterance."),
@@ -50,6 +51,8 @@ def evaluate(
     rates name the normaliser that was used. A recording that cannot be read fails the evaluation, which would
     be wrong without it.
     """
+    if utterances is not None:
+        _check_writable(utterances)
     if Path(model).suffix in (".yaml", ".yml"):
         transcriber, manifests = from_recipe(model, folder, device)
     else:
@@ -68,6 +71,7 @@ def evaluate(
     entries = read_manifest(manifest or manifests, needs_text=True)
     words, characters = measure(transcriber, entries, normaliser)
     rows = utterance_rows(entries, words, characters)
+    notes = spelling_notes(entries, transcriber.vocab, words)
     if utterances is not None:
         lines = (json_text.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         utterances.write_text("".join(lines), encoding="utf-8")
@@ -76,11 +80,12 @@ def evaluate(
             "manifest": list(entries.files),
             "words": words.to_json(),
             "characters": characters.to_json(),
+            "notes": notes,
         }
         worst = {"worst": _worst(rows, show)} if show else {}
         typer.echo(json_text.dumps({**report, **worst}, ensure_ascii=False, indent=2))
         return
-    typer.echo(summary(words, characters))
+    typer.echo("\n".join([summary(words, characters), *(f"  note      {note}" for note in notes)]))
     for row in _worst(rows, show):
         typer.echo(f"\n{row['item']}\n  said   {row['reference']}\n  heard  {row['hypothesis']}")
 
@@ -143,7 +148,7 @@ def measure(
         raise DataError(
             f"{len(bad)} of {len(entries)} recordings could not be read",
             code="unreadable",
-            details=[error.what for error in bad[:20]],
+            details=[f"{error.where}: {error.what}" if error.where else error.what for error in bad[:20]],
             why="Rates over the rest would look like rates over all.",
             data={"recordings": [error.to_json() for error in bad]},
         )
@@ -160,6 +165,29 @@ def summary(words: CorpusErrors, characters: CorpusErrors) -> str:
     }
     lines += [f"  {label:<10}{', '.join(found)}" for label, found in lists.items() if found]
     return "\n".join([*lines, *(f"  note      {note}" for note in words.notes())])
+
+
+def spelling_notes(entries: Manifest, vocab: Vocab, words: CorpusErrors) -> list[str]:
+    """Say which characters of the references, as they were compared, the model can never write, and why."""
+    from neumo.data.text import CoverageCounter
+
+    counter = CoverageCounter(vocab)
+    for row in words.utterances:
+        counter.add(row.item or 0, row.reference, entries.name(row.item or 0))
+    found = counter.result()
+    if found.complete:
+        return []
+    listed = ", ".join(f"{each.label!r} {each.count}x" for each in found.unknown[:10])
+    more = f" and {len(found.unknown) - 10} more" if len(found.unknown) > 10 else ""
+    what = f"{len(found.affected)} of {found.texts} references use characters that the model never writes"
+    return [f"{what}: {listed}{more}", *found.hints]
+
+
+def _check_writable(path: Path) -> None:
+    """Refuse a file that could not be written before anything is measured."""
+    if path.is_dir() or not path.parent.is_dir():
+        what = "it is a folder" if path.is_dir() else f"there is no folder {path.parent}"
+        raise ConfigError(f"cannot write {path}: {what}", code="output")
 
 
 def utterance_rows(entries: Manifest, words: CorpusErrors, characters: CorpusErrors) -> list[dict[str, Any]]:

@@ -32,7 +32,20 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "transcribe": ("neumo.cli.transcribe", "Turn recordings into text with a trained model."),
 }
 FAILED, INTERNAL, INTERRUPTED = 1, 70, 130
-_EXTRAS: Final = {"torch": "torch", "safetensors": "torch", "espeakng_loader": "tts"}
+_EXTRAS: Final = {
+    "torch": "torch",
+    "safetensors": "torch",
+    "numpy": "torch,asr",
+    "soundfile": "asr",
+    "soxr": "asr",
+    "espeakng_loader": "tts",
+}
+_ALL_OF_A_VERB: Final = {  # so that nobody learns of one package after the other
+    "quickstart": "torch,tts",
+    "train": "torch,asr",
+    "evaluate": "torch,asr",
+    "transcribe": "torch,asr",
+}
 
 
 class _Interrupted(Exception):
@@ -57,12 +70,15 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
         _leave(words, INTERRUPTED, "interrupted", {"error": "Interrupted"}, debug)
     except BrokenPipeError:
         _close_pipe()
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _EXTRAS:
+            _leave_by_a_bug(words, error, debug)
+        absent = _missing_package(verb_of(words) or "", error)
+        _leave(words, FAILED, absent.render(), absent.to_json(), debug)
     except OSError as error:
         _leave(words, FAILED, f"neumo: {error}", {"error": type(error).__name__, "what": str(error)}, debug)
     except Exception as error:
-        what = f"{type(error).__name__}: {error}"
-        hint = "This is a bug in neumo or in a module of yours; add --debug to see where."
-        _leave(words, INTERNAL, f"neumo: {what}\n{hint}", {"error": "internal", "what": what}, debug)
+        _leave_by_a_bug(words, error, debug)
     sys.exit(0)
 
 
@@ -145,11 +161,17 @@ def _load(verb: str, module: str) -> Callable[..., Any]:
         missing = (error.name or "").partition(".")[0]
         if missing == "neumo":
             raise ConfigError(f"this installation has no `neumo {verb}`", code="verb") from error
-        raise BackendError(
-            f"`neumo {verb}` needs the package {missing}, which is not installed",
-            code="missing-package",
-            fixes=[f'pip install "neumo[{_EXTRAS.get(missing, "asr")}]"'],
-        ) from error
+        raise _missing_package(verb, error) from error
+
+
+def _missing_package(verb: str, error: ModuleNotFoundError) -> BackendError:
+    missing = (error.name or "").partition(".")[0]
+    extras = _ALL_OF_A_VERB.get(verb, _EXTRAS.get(missing, "asr"))
+    return BackendError(
+        f"`neumo {verb}` needs the package {missing}, which is not installed",
+        code="missing-package",
+        fixes=[f'pip install "neumo[{extras}]"'],
+    )
 
 
 def _import(name: str) -> None:
@@ -213,6 +235,12 @@ def _leave(words: Sequence[str], code: int, text: str, data: dict[str, Any], deb
     except BrokenPipeError:
         _close_pipe()
     sys.exit(code)
+
+
+def _leave_by_a_bug(words: Sequence[str], error: Exception, debug: bool) -> NoReturn:
+    what = f"{type(error).__name__}: {error}"
+    hint = "This is a bug in neumo or in a module of yours; add --debug to see where."
+    _leave(words, INTERNAL, f"neumo: {what}\n{hint}", {"error": "internal", "what": what}, debug)
 
 
 def _close_pipe() -> NoReturn:

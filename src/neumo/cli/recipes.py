@@ -17,4 +17,5 @@ def read_recipe(path: str, overrides: Sequence[str]) -> Recipe:
         return load_recipe(path, overrides)
     from neumo.hub.archive import RECIPE, Archive
 
-    return load_recipe(Archive(path).text(RECIPE), overrides, origin=f"{path}/{RECIPE}")
+    # The line break makes it a text whatever it holds: a single line would be read as the path of a file.
+    return load_recipe(Archive(path).text(RECIPE) + "\n", overrides, origin=f"{path}/{RECIPE}")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json as json_text
+import os
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,27 +42,77 @@ def train(
     recipe as it was run, the log (metrics.jsonl), the checkpoints, and at the end model.neumo. A training
     that was interrupted goes on with --resume, as if nothing had happened.
     """
-    from neumo.engine.checkpoint import CheckpointStore
     from neumo.engine.recipe import read_actions
     from neumo.graph.yaml import load_recipe
 
     loaded = load_recipe(recipe, overrides or [])
-    folder = folder or read_actions(loaded).factory.folder or default_folder(recipe)
-    if not resume and CheckpointStore(folder / "checkpoints").paths():
-        raise ConfigError(
-            f"{folder} holds a training already",
-            code="run-folder",
-            fixes=["--resume goes on with it", "--folder ANOTHER starts anew"],
+    actions = read_actions(loaded)
+    folder = folder or actions.factory.folder or default_folder(recipe)
+    wanted = "auto" if resume else actions.train.resume
+    _check_folder(folder, resume=resume, wanted=wanted)
+    say = _silent if json else typer.echo
+    if resume and (kept := keep_earlier_recipe(loaded, folder)):
+        say(f"note: the recipe is not the one that this training began with; that one is now {kept}")
+    try:
+        outcome = train_recipe(
+            loaded,
+            folder,
+            name=folder.name,
+            say=say,
+            progress=False if json else None,
+            resume=wanted,
         )
-    outcome = train_recipe(
-        loaded,
-        folder,
-        name=folder.name,
-        say=_silent if json else typer.echo,
-        progress=False if json else None,
-    )
+    except KeyboardInterrupt:
+        again = shlex.join(
+            ["neumo", "train", recipe, *(overrides or []), "--folder", str(folder), "--resume"]
+        )
+        typer.echo(f"to go on from the last checkpoint: {again}", err=True)
+        raise
     if json:
         typer.echo(json_text.dumps(outcome.to_json(), ensure_ascii=False, indent=2))
+
+
+def keep_earlier_recipe(recipe: Recipe, folder: Path) -> Path | None:
+    """Rename the recipe in a run folder if it is another one; return its new name."""
+    from neumo.engine.recipe import RECIPE
+    from neumo.graph.yaml_write import write_recipe
+
+    path = folder / RECIPE
+    if not path.is_file() or path.read_text(encoding="utf-8") == write_recipe(recipe, folder):
+        return None
+    names = (folder / f"recipe-{n}.yaml" for n in range(1, 10_000))
+    return path.rename(next(name for name in names if not name.exists()))
+
+
+def _check_folder(folder: Path, *, resume: bool, wanted: str) -> None:
+    """Refuse to mix trainings, to go on with none, and to learn only afterwards that nothing can be kept."""
+    from neumo.engine.checkpoint import CheckpointStore
+    from neumo.engine.logs import LOG
+
+    try:
+        found = bool(CheckpointStore(folder / "checkpoints").paths())
+        if resume and not found and not (folder / LOG).exists():
+            near = sorted(str(path.parent) for path in folder.parent.glob("*/checkpoints"))[:3]
+            raise ConfigError(
+                f"there is no training in {folder} to go on with",
+                code="run-folder",
+                fixes=[*(f"--folder {name}" for name in near), "without --resume it starts anew"],
+            )
+        if found and not resume and wanted == "auto":
+            raise ConfigError(
+                f"{folder} holds a training already",
+                code="run-folder",
+                fixes=["--resume goes on with it", "--folder ANOTHER starts anew"],
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write to the run folder {folder}: {error.strerror or error}",
+            code="run-folder",
+            fixes=["--folder ANOTHER"],
+        ) from error
 
 
 def default_folder(recipe: str) -> Path:
@@ -126,6 +179,7 @@ def train_recipe(
     result = run_train(recipe, factory=factory, resume=resume, callbacks=callbacks)
     if actions.evaluate.checkpoint == "best" and result.best is not None:
         factory.load(recipe.graph(actions.train.graph or "train"), trained_weights(folder, "best"))
+    reports = data_reports(recipe, factory)  # with what was left out in the meantime
     model = None
     if usable:
         model = save_model(folder / MODEL, recipe, factory, card=_card(name, result, reports))

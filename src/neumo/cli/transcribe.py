@@ -126,13 +126,25 @@ def _entries(manifests: list[str]) -> list[Recording]:
     return list(read_manifest(manifests))
 
 
+def _in_words_of_the_command(error: DataError) -> DataError:
+    """Name the option where an error names an argument of Python."""
+    if error.code != "audio-channels":
+        return error
+    return DataError(
+        error.what,
+        code=error.code,
+        where=error.where,
+        fixes=["--channels mix (their mean), first or a number", 'a field "channel" in the manifest line'],
+    )
+
+
 def _print(transcript: Transcript, *, json: bool, named: bool) -> bool:
     """Print one transcript; say whether it failed."""
     if json:
         typer.echo(json_text.dumps(transcript.to_json(), ensure_ascii=False))
     if transcript.error is not None:
         if not json:
-            typer.echo(transcript.error.render(), err=True)
+            typer.echo(_in_words_of_the_command(transcript.error).render(), err=True)
         return True
     if not json:
         typer.echo(f"{transcript.name}\t{transcript.text}" if named else transcript.text)

@@ -7,7 +7,16 @@ from typing import Literal
 
 import numpy as np
 
-from neumo.data.decode import AudioSource, Origin, check_container, decode, name_of, open_audio, open_decoder
+from neumo.data.decode import (
+    AudioSource,
+    Origin,
+    check_container,
+    decode,
+    missing_package,
+    name_of,
+    open_audio,
+    open_decoder,
+)
 
 ChannelPolicy = Literal["refuse", "mix", "first"] | int
 RatePolicy = Literal["resample", "refuse"]
@@ -222,7 +231,10 @@ def _check_values(mono: np.ndarray, origin: Origin) -> None:
 
 def _resample(mono: np.ndarray, source_rate: int, rate: int) -> np.ndarray:
     """Change the rate; n samples become round(n * rate / source_rate), and at least one."""
-    import soxr
+    try:
+        import soxr
+    except ModuleNotFoundError as error:
+        raise missing_package("changing the sample rate", error) from None
 
     length = max(1, round(len(mono) * rate / source_rate))
     resampled: np.ndarray = soxr.resample(mono, source_rate, rate, quality="HQ")

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 
 from neumo.data.containers import Riff, ogg_fault, read_riff, sniff
-from neumo.types.errors import DataError
+from neumo.types.errors import BackendError, DataError
 
 # Seconds by which a decoded recording may fall short of, or differ from, what a header or a manifest says
 # before that is reported. An MP3 encoder adds 1105 samples of delay (69 ms at 16 kHz); 0.1 s covers it and
@@ -115,10 +115,22 @@ def _check_riff(file: BinaryIO, origin: Origin) -> None:
         raise origin.error(fault[0], f"{origin.name}: {fault[1]}")
 
 
+def missing_package(need: str, error: ModuleNotFoundError) -> BackendError:
+    """Make the error that names the package and the command that installs it."""
+    return BackendError(
+        f"{need} needs the package {error.name}, which is not installed",
+        code="missing-package",
+        fixes=["pip install 'neumo[asr]'"],
+    )
+
+
 @contextmanager
 def open_decoder(file: BinaryIO, kind: str, origin: Origin) -> Iterator[Any]:
     """Open a `soundfile.SoundFile`; its complaints become a `DataError` that names the real format."""
-    import soundfile
+    try:
+        import soundfile
+    except ModuleNotFoundError as error:
+        raise missing_package("reading recordings", error) from None
 
     try:
         with soundfile.SoundFile(cast(BinaryIO, _Nameless(_payload(file, kind)))) as sound:

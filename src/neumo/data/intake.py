@@ -101,12 +101,19 @@ def wanted_of(wanted: Wanted, entry: Entry) -> Wanted:
 def all_bad(manifest: Manifest, errors: dict[int, DataError]) -> DataError:
     """Make one error of everything that is wrong with the recordings; a single one is raised as it is."""
     if len(errors) == 1:
-        return next(iter(errors.values()))
+        return with_way_out(next(iter(errors.values())))
     problems = [_problem(manifest.where(index), error) for index, error in errors.items()]
     what = f"{len(errors)} of {len(manifest)} recordings of {', '.join(manifest.files)} cannot be used"
     raised = list_problems(what, problems, code="audio")
     raised.fixes = tuple(_distinct_fixes(errors.values()))
-    return raised
+    return with_way_out(raised)
+
+
+def with_way_out(error: DataError) -> DataError:
+    """Add to what is wrong with recordings that a source can go on without them."""
+    skip = Fix('on_bad="skip" leaves bad recordings out, counts and names them')
+    error.fixes = (*error.fixes, skip)
+    return error
 
 
 def too_many_bad(

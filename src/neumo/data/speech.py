@@ -11,7 +11,7 @@ import numpy as np
 from neumo.data.audio import ChannelPolicy, RatePolicy, Wanted, read_audio
 from neumo.data.bucket import Bucketing
 from neumo.data.decode import DURATION_TOLERANCE
-from neumo.data.intake import all_bad, take_in, too_many_bad, wanted_of
+from neumo.data.intake import all_bad, take_in, too_many_bad, wanted_of, with_way_out
 from neumo.data.ledger import KINDS, Ledger
 from neumo.data.manifest import Entry, Manifest, read_manifest
 from neumo.data.report import DataReport, Dropped, Mismatch
@@ -158,6 +158,7 @@ class SpeechSource:
                 item["text"] = np.array(self.vocab.encode(entry.text or "").ids, dtype=np.int64)
         except DataError as error:
             if not self._skips:
+                with_way_out(error)
                 raise
             self._quarantine(index, error)
             return {}

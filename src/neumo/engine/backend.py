@@ -218,6 +218,7 @@ class Backend(Protocol):
 
 
 _EXTRAS = {"torch": "torch"}  # backend -> the extra of neumo that installs its framework
+_NEEDS = {"torch": ("torch", "numpy", "safetensors")}  # backend -> the packages of that extra
 
 
 def find_backend(name: str) -> Backend:
@@ -235,9 +236,10 @@ def find_backend(name: str) -> Backend:
     room = f"neumo.backends.{name}"
     if not name.isidentifier() or _missing(room):
         raise BackendError(f"there is no backend {name!r}", code="backend", fixes=did_you_mean(name, _EXTRAS))
-    if _missing(name):
+    absent = [package for package in _NEEDS.get(name, (name,)) if _missing(package)]
+    if absent:  # all of them now: a training must not learn of one when it first saves
         raise BackendError(
-            f"backend {name!r} needs the package {name}, which is not installed",
+            f"backend {name!r} needs the package {absent[0]}, which is not installed",
             code="missing-package",
             fixes=[f"pip install 'neumo[{_EXTRAS.get(name, name)}]'"],
         )
@@ -246,4 +248,7 @@ def find_backend(name: str) -> Backend:
 
 
 def _missing(module: str) -> bool:
-    return importlib.util.find_spec(module) is None
+    try:
+        return importlib.util.find_spec(module) is None
+    except ModuleNotFoundError:
+        return True

@@ -164,7 +164,7 @@ class EarlyStop(Callback):
 
     def on_action_end(self, run: Run) -> None:
         """Refuse to have waited for a metric that never came."""
-        if self._seen < 0 and run.moved:
+        if self._seen < 0 and run.moved and self.metric not in run.metrics:
             run.note(
                 f"EarlyStop: no evaluation gave {self.metric!r}, but {', '.join(run.metrics) or 'nothing'}"
             )

@@ -63,6 +63,8 @@ class NeuralFactory:
     ) -> None:
         if workers < 0:
             raise ConfigError(f"workers={workers} is below 0", code="workers")
+        if seed < 0:
+            raise ConfigError(f"seed={seed} is below 0", code="seed")
         check_level(verify)
         self.seed = seed
         self.folder = Path(folder) if folder is not None else None

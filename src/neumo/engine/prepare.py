@@ -12,7 +12,14 @@ from neumo.engine.backend import TrainingSetup
 from neumo.engine.callbacks import Callback, TimeLimit
 from neumo.engine.logs import LossLogger, Progress
 from neumo.engine.plan import Plan, compile_plan, needed_steps
-from neumo.engine.preflight import check_trainable, data_step, exclude_infeasible, find_loss, infeasible_flags
+from neumo.engine.preflight import (
+    check_trainable,
+    data_step,
+    exclude_infeasible,
+    find_loss,
+    infeasible_flags,
+    listed,
+)
 from neumo.engine.resume import find_checkpoint, restore, whole_state
 from neumo.engine.run import Run
 from neumo.engine.schedules import as_factor
@@ -61,7 +68,8 @@ def train(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> TrainR
     training = _training(factory, subject, options, trainer, reader, run)
     run.listen(callbacks)
     run.saver = _saver(training, callbacks)
-    for text in [*subject.notes, *passed, *_about_data(factory, subject)]:
+    about_data = _about_data(factory, subject)
+    for text in [*subject.notes, *passed, *about_data]:
         run.note(text)
     try:
         if saved is not None:
@@ -73,7 +81,9 @@ def train(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> TrainR
     finally:
         evaluators.close()
     trainer.finish()
-    report_data(subject.source, factory.folder)
+    for text in report_data(subject.source, factory.folder):
+        if text not in about_data:  # found while training: a recording that broke, samples that were clipped
+            run.note(text)
     return _result(training, factory.folder, saved.path if saved is not None else None)
 
 
@@ -105,7 +115,10 @@ def report_data(source: DataSource, folder: Path | None) -> list[str]:
         return []
     if folder is not None and hasattr(report, "save"):
         report.save(folder / "data")
-    return [f"data: {line}" for line in (*getattr(report, "dropped", ()), *getattr(report, "notes", ()))]
+    lines = [*getattr(report, "dropped", ()), *getattr(report, "notes", ())]
+    if clipped := getattr(report, "clipped", ()):
+        lines.append(f"{len(clipped)} with samples outside -1 to 1, clipped: {listed(clipped)}")
+    return [f"data: {line}" for line in lines]
 
 
 def _about_data(factory: NeuralFactory, subject: Subject) -> list[str]:

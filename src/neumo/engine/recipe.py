@@ -18,7 +18,7 @@ Reading and checking the sections needs no framework.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -26,6 +26,7 @@ from neumo.engine.callbacks import Callback, Checkpoint, EarlyStop, Evaluate
 from neumo.engine.checkpoint import CheckpointStore
 from neumo.engine.optimizers import EMA, OPTIMIZERS, Optimizer
 from neumo.engine.options import NonFinite, TrainOptions
+from neumo.engine.preflight import find_loss
 from neumo.engine.schedules import SCHEDULES, Schedule
 from neumo.engine.verify import Verify
 from neumo.graph.recipe import Recipe, raise_all
@@ -54,6 +55,12 @@ class FactorySettings:
     verify: Verify = "boundary"
     workers: int = 0
     allow: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("seed", "workers"):
+            value = getattr(self, name)
+            if value < 0:
+                raise ConfigError(f"factory: {name}={value} is below 0", code=name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,13 +168,24 @@ def read_actions(recipe: Recipe) -> Actions:
             recipe.graph(name)
     for name in train.freeze:
         _module(recipe, name)
-    return Actions(
+    actions = Actions(
         recipe.section("factory", FactorySettings),
         train,
         evaluate,
         _of_kind(recipe, "optimizer", OPTIMIZERS),
         _of_kind(recipe, "schedule", SCHEDULES),
     )
+    if recipe.graphs and recipe.actions.get("train"):
+        _check_options(recipe, actions)
+    return actions
+
+
+def _check_options(recipe: Recipe, actions: Actions) -> None:
+    """Make what the training would be told, so that `check` refuses all that `train` would."""
+    told = actions.train.epochs is not None or actions.train.max_steps is not None
+    train = actions.train if told else replace(actions.train, epochs=1)
+    _ = _options(recipe, replace(actions, train=train), None, ()).average
+    find_loss(recipe.graph(train.graph or _usual(recipe, "train")), train.loss)
 
 
 def make_factory(recipe: Recipe, **changes: Any) -> NeuralFactory:

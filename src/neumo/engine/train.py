@@ -121,7 +121,7 @@ class Training:
             if run.stopped or (self.max_steps is not None and run.step >= self.max_steps):
                 break
         if run.batch >= run.batches:
-            self.count_infeasible()
+            self.count_infeasible(whole_epoch=len(self._flagged) == run.batches * len(self.flags))
             run.epoch_is_over = run.moved = True
             run.close_row()
             run.tell("on_epoch_end")
@@ -186,10 +186,15 @@ class Training:
             raise _gave_up(what, names, run, self.nonfinite)
         run.note(f"{what}: the step is left out, weights untouched; its utterances: {listed(names)}")
 
-    def count_infeasible(self) -> None:
-        """Count and name the utterances that losses had to leave out since this was last asked."""
+    def count_infeasible(self, *, whole_epoch: bool = False) -> None:
+        """Count and name the utterances that losses had to leave out since this was last asked.
+
+        Raises `DataError` where that is every utterance of a whole epoch: a loss of 0 would look learned.
+        """
         found: list[str] = []
+        seen = 0
         for flags, items in self._flagged:
+            seen += len(items)
             array = self.session.to_numpy(flags).reshape(-1)
             found += [self.source.name(item) for item, flag in zip(items, array, strict=True) if flag]
         self._flagged.clear()
@@ -200,6 +205,14 @@ class Training:
         if new:
             self.run.note(
                 f"the loss had to leave out {len(new)} utterances, too short for their text: {listed(new)}"
+            )
+        if whole_epoch and len(found) == seen:
+            raise DataError(
+                "the loss had to leave out every utterance of the epoch: each is too short for its text",
+                code="no-data",
+                details=[listed(dict.fromkeys(found), 8)],
+                why="Such a loss needs at least a frame for each label.",
+                fixes=["look at the texts and the durations of the manifest", "an encoder of smaller stride"],
             )
 
 

@@ -134,14 +134,13 @@ def load_model(path: str | Path, **settings: Any) -> Model:
 
 def _graphs(archive: Archive) -> Mapping[str, Graph]:
     try:
-        recipe = load_recipe(archive.text(RECIPE) + "\n")
-    except (NeumoError, UnicodeDecodeError) as error:
-        known = isinstance(error, NeumoError)
+        recipe = load_recipe(archive.text(RECIPE) + "\n", origin=f"{archive.path}/{RECIPE}")
+    except NeumoError as error:
         raise CheckpointError(
-            f"the graphs of {archive.path} cannot be built" + ("" if known else f": {error}"),
+            f"the graphs of {archive.path} cannot be built",
             code="model-graph",
             fixes=["where it has classes of your own: neumo --import MODULE ..."],
-            also=[error] if isinstance(error, NeumoError) else [],
+            also=[error],
         ) from None
     if not recipe.graphs:
         raise CheckpointError(f"{archive.path} has no graph", code="model-graph")
