@@ -297,6 +297,40 @@ def test_a_mistake_in_a_model_file_is_shown_with_the_name_of_the_file(model, tmp
     assert f"{tmp_path}/bad.neumo/recipe.yaml:" in "".join(result.err.split())
 
 
+def test_a_model_of_nan_is_refused_and_does_not_answer_with_nothing(toy, tmp_path, capsys):
+    recipe, factory = load_recipe(toy), NeuralFactory(progress=False, device="cpu", seed=3)
+    arrays = factory.weights(recipe.graph("infer"))
+    name = next(name for name in arrays if name.startswith("head."))
+    factory.load_weights(recipe.graph("infer"), {**arrays, name: arrays[name] * np.nan})
+    path = save_model(tmp_path / "nan.neumo", recipe, factory)
+    result = neumo(capsys, "transcribe", str(path), str(toy.parent / "dev-0.flac"))
+    assert result.code == 1
+    assert "are not finite (NaN or infinity)" in " ".join(result.err.split())
+    assert name in result.err
+
+
+def test_a_list_from_windows_is_read(model, toy):
+    lines = f"\ufeff{toy.parent}/dev-0.flac\r\n{toy.parent}/dev-1.flac\r\n"
+    result = process("transcribe", str(model), "-", text=lines)
+    assert result.code == 0, result.err
+    assert [line.partition("\t")[0] for line in result.out.splitlines()] == lines[1:].split()
+
+
+def test_lines_that_name_one_recording_twice_are_noticed(toy, tmp_path, capsys):
+    rows = [{"audio_filepath": str(toy.parent / f"train-{n}.flac"), "text": "a"} for n in (0, 1, 0, 0)]
+    pieces = [{**rows[0], "offset": at, "duration": 0.1} for at in (0.0, 0.1)]
+    result = train(
+        capsys, toy, tmp_path / "run", f"modules.data.manifest={manifest_of(tmp_path, *rows, *pieces)}"
+    )
+    assert "note: 2 lines name a recording that an earlier line names already" in result.out
+
+
+def test_the_presets_of_a_module_are_named(capsys):
+    told = neumo(capsys, "describe", "ConvEncoder").out
+    assert "quartznet_15x5" in told
+    assert "jasper_10x5dr" in told
+
+
 # --- what a terminal is not
 
 

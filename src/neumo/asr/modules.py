@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from neumo.asr.blocks import ConvBlock
 from neumo.asr.checks import a_share, at_least, one_of
-from neumo.asr.presets import preset_blocks
+from neumo.asr.presets import PRESETS, preset_blocks
 from neumo.graph.module import DataLayer, NeuralModule, Role
 from neumo.graph.signature import Signature
 from neumo.types import (
@@ -276,6 +276,7 @@ class ConvEncoder(NeuralModule):
     """
 
     trainable: ClassVar[bool] = True
+    presets: ClassVar[tuple[str, ...]] = tuple(PRESETS)
 
     n_mels: int = 64
     blocks: tuple[ConvBlock, ...] = dataclasses.field(default_factory=lambda: preset_blocks("digits"))

@@ -112,6 +112,7 @@ def describe_module(cls: type[NeuralModule]) -> dict[str, Any]:
         "example": {name: _plain(value) for name, value in example.items()},
         "ports_unknown": reason,
         "presets": _presets(cls),
+        "preset_names": list(getattr(cls, "presets", ())),
     }
 
 
@@ -221,6 +222,7 @@ def _page(found: dict[str, Any]) -> list[str]:
         lines += ["", "fields", *(_field_line(field, width) for field in found["fields"])]
     if found["presets"]:
         lines += ["", f"presets: {{kind: {found['kind']}, preset: NAME, ...}} in a recipe"]
+        lines += [f"  {name}" for name in found["preset_names"]]
     return lines
 
 

@@ -77,7 +77,7 @@ def gather(words: Iterable[str], stdin: Iterable[str]) -> Iterator[str]:
     """
     for word in words:
         if word == "-":
-            yield from filter(None, (line.rstrip("\r\n") for line in stdin))
+            yield from filter(None, (line.rstrip("\r\n").removeprefix("\ufeff") for line in stdin))
         elif os.path.isdir(word):
             yield from _some(word, (str(path) for path in Path(word).rglob("*") if _is_recording(path)))
         elif not os.path.exists(word) and glob.has_magic(word):

@@ -30,6 +30,7 @@ class Intake:
     text_lengths: np.ndarray | None = None
     coverage: Coverage | None = None
     errors: dict[int, DataError] = field(default_factory=dict)
+    repeated: int = 0  # lines that name the same (piece of a) recording as an earlier one
 
 
 def take_in(manifest: Manifest, ledger: Ledger, *, wanted: Wanted, vocab: Vocab | None, check: str) -> Intake:
@@ -46,7 +47,9 @@ def take_in(manifest: Manifest, ledger: Ledger, *, wanted: Wanted, vocab: Vocab 
     indices = range(size)
     if check == "off" and vocab is None:
         indices = np.flatnonzero(np.isnan(intake.seconds)).tolist()
+    pieces = np.zeros(size, np.int64)
     for index, entry in _entries(manifest, indices, intake.errors):
+        pieces[index] = hash((entry.audio, entry.channel, entry.offset, entry.offset and entry.duration))
         try:
             if check == "headers" or np.isnan(intake.seconds[index]):
                 if last is None or last[0] != entry.audio:
@@ -62,6 +65,8 @@ def take_in(manifest: Manifest, ledger: Ledger, *, wanted: Wanted, vocab: Vocab 
             ids = counter.add(index, entry.text or "", f"{entry.name} ({entry.where})")
             intake.text_lengths[index] = len(ids)
     intake.coverage = None if counter is None else counter.result()
+    seen = pieces[pieces != 0]
+    intake.repeated = len(seen) - len(np.unique(seen))
     return intake
 
 

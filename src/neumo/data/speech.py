@@ -269,6 +269,8 @@ class SpeechSource:
         without = int(np.count_nonzero(np.isnan(self.manifest.durations)))
         if without:
             self._notes.append(f"{without} lines have no duration; it was read from the files")
+        if intake.repeated:
+            self._notes.append(f"{intake.repeated} lines name a recording that an earlier line names already")
         if intake.errors and not self._skips:
             raised = all_bad(self.manifest, intake.errors)
             if self.coverage is not None and not self.coverage.complete and self._on_unknown == "raise":

@@ -129,7 +129,23 @@ def load_model(path: str | Path, **settings: Any) -> Model:
         except CheckpointError as error:
             what = f"the weights of {path} do not fit its graphs"
             raise CheckpointError(what, code="model-weights", also=[error]) from None
+    for graph in graphs.values():
+        _refuse_nan(factory.weights(graph), path)
     return Model(graphs, factory, card, Path(path))
+
+
+def _refuse_nan(arrays: Mapping[str, Any], path: str | Path) -> None:
+    """Refuse weights that would make every answer empty without a word."""
+    import numpy as np
+
+    bad = [name for name, array in arrays.items() if array.dtype.kind == "f" and not np.isfinite(array).all()]
+    if bad:
+        raise CheckpointError(
+            f"the weights of {path} are not finite (NaN or infinity)",
+            code="model-weights",
+            details=[*bad[:5], *([f"and {len(bad) - 5} more"] if len(bad) > 5 else [])],
+            fixes=["take an earlier checkpoint of the training"],
+        )
 
 
 def _graphs(archive: Archive) -> Mapping[str, Graph]:
