@@ -125,3 +125,9 @@ def test_the_kind_that_names_imply():
     assert kind_of_name("T12") is Kind.TIME
     assert kind_of_name("Time") is None
     assert kind_of_size(T.size + B.size) is None
+
+
+def test_a_true_division_says_which_two_there_are() -> None:
+    with pytest.raises(ConfigError, match="T / 2 need not be whole") as caught:
+        T / 2
+    assert [fix.text.partition(" rounds")[0] for fix in caught.value.fixes] == ["T // 2", "T.ceildiv(2)"]

@@ -406,3 +406,8 @@ def test_the_number_that_a_symbol_was_solved_with_binds_the_others():
     lengths = Lengths()
     assert compare(lengths[B], lengths[B]).outcome is Outcome.SAME
     assert env.facet(T.size) == Size.of(100)
+
+
+def test_one_axis_is_one() -> None:
+    found = compare(Audio()[B, T], Audio()[T])
+    assert [reason.sentence for reason in found.reasons] == ["1 axis, not 2"]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -162,3 +163,9 @@ def test_substitution_and_fresh_copies_of_a_type():
 def test_hidden_facets_are_left_out_of_the_print(element):
     assert Audio()[()].text(facets=frozenset()) == "Audio[]"
     assert element[()].text(facets=frozenset()) == f"{element.label}[]"
+
+
+def test_a_class_with_axes_is_told_the_parentheses() -> None:
+    bare: Any = Audio
+    with pytest.raises(ConfigError, match=r"write Audio\(\) before the bracket"):
+        bare[B, T]

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import random
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -172,3 +174,58 @@ def test_sizes_of_their_own():
     assert parse_size("(T + 1)*2") == 2 * T.size + 2
     with pytest.raises(ConfigError, match="nothing may follow"):
         parse_size("T T")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Lengths(" + "(" * 5000,
+        "Lengths(" + "ceil(" * 3000,
+        "Any[" + "(" * 5000 + "T" + ")" * 5000 + "]",
+        "Ids(" + "at_least(" * 4000,
+    ],
+)
+def test_a_text_that_is_nested_too_deeply_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="nested too deeply") as caught:
+        parse(text)
+    assert caught.value.code == "notation"
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("text", [None, 5, b"Any[]", ["Any[]"]])
+def test_what_is_no_text_is_refused(text: Any) -> None:
+    with pytest.raises(ConfigError, match="a type is read from a text, not from"):
+        parse(text)
+
+
+def test_two_thousand_mutations_give_a_type_or_a_config_error() -> None:
+    draw = random.Random(7)
+    seeds = [
+        "Mel(rate=16000, n_mels=64)[B, F=64, T//160 + 1]",
+        "Lengths(ceil((T - 3)/2)*4)[B]",
+        "Ids(at_least(letters+blank), pad=-100, frame=bos..eos)?[B, U']",
+        "Audio(rate=$rate, peak=1e-05)*[B, T=?]",
+        "Logits(letters, over='x')[B, V=letters]",
+    ]
+    pieces = [
+        *"()[],=+-*/?$#@'\"\\ .09eTBFX\u00e9\u6f22\n\0",
+        "ceil(",
+        "None",
+        "nan",
+        "1e999",
+        "9" * 50,
+        "\u00b2",
+    ]
+    names = {"letters": Vocab("ab", name="letters")}
+    read = 0
+    for _ in range(2000):
+        text = draw.choice(seeds)
+        for _ in range(draw.choice([1, 1, 2, 4])):
+            start = draw.randrange(len(text) + 1)
+            text = text[:start] + draw.choice([*pieces, ""]) + text[start + draw.randrange(3) :]
+        try:
+            str(parse(text, names))
+            read += 1
+        except ConfigError as error:
+            error.render()
+    assert read > 50

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -166,3 +167,52 @@ def test_at_least_prints_its_vocabulary():
 def test_wrong_vocabularies_are_refused(make, message):
     with pytest.raises(ConfigError, match=message):
         make()
+
+
+@pytest.mark.parametrize("labels", [{"a": 1, "b": 0}, {"a", "b"}, frozenset("ab"), None, 5])
+def test_labels_without_an_order_are_refused(labels: Any) -> None:
+    with pytest.raises(ConfigError, match="come in order, as a text or a list") as caught:
+        Vocab(labels)
+    assert caught.value.code == "vocab"
+
+
+def test_a_dict_of_indices_is_told_how_to_be_put_in_order() -> None:
+    indices: Any = {"a": 1, "b": 0}
+    with pytest.raises(ConfigError) as caught:
+        Vocab(indices)
+    assert caught.value.fixes[0].text.startswith("sorted(labels, key=labels.get)")
+    assert Vocab(sorted(indices, key=indices.get)).labels == ("b", "a")
+
+
+def test_a_label_that_is_no_text_is_refused_whatever_it_is() -> None:
+    with pytest.raises(ConfigError, match=r"label 0 of the vocabulary is \['a'\], not a text"):
+        Vocab([["a"]])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("pad", [0.5, 0.0, True, [0], -1, "z"])
+def test_a_role_is_the_index_of_a_label(pad: Any) -> None:
+    with pytest.raises(ConfigError, match="is not in this vocabulary of 2 labels"):
+        Vocab("ab", pad=pad)
+
+
+def test_a_name_that_is_no_text_is_refused() -> None:
+    name: Any = 5
+    with pytest.raises(ConfigError, match="5 cannot name a vocabulary"):
+        Vocab("ab", name=name)
+
+
+def test_the_same_labels_for_another_unit_are_told_apart() -> None:
+    sentence = Vocab("ab").difference(Vocab("ab", unit="word")).sentence
+    assert sentence == "the same 2 labels for another unit: char there, word here"
+
+
+def test_at_least_takes_a_vocabulary_only() -> None:
+    nothing: Any = None
+    with pytest.raises(ConfigError, match="AtLeast takes a Vocab, not None"):
+        AtLeast(nothing)
+
+
+def test_an_unknown_key_that_is_no_text_is_refused() -> None:
+    data: Any = {"labels": "ab", 5: 1}
+    with pytest.raises(ConfigError, match="a vocabulary has no 5"):
+        Vocab.from_data(data)

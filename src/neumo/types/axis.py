@@ -156,6 +156,13 @@ class Axis:
     def __floordiv__(self, by: int) -> Axis:
         return self._with(self._known() // by)
 
+    def __truediv__(self, by: object) -> Axis:
+        raise ConfigError(
+            f"{self} / {by} need not be whole",
+            code="size",
+            fixes=(f"{self} // {by} rounds down", f"{self}.ceildiv({by}) rounds up, as a padded stride does"),
+        )
+
     def ceildiv(self, by: int) -> Axis:
         """Divide and round up, as a padded stride does.
 

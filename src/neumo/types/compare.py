@@ -407,7 +407,7 @@ def _axes_sentence(wanted: tuple[Axis, ...], given: tuple[Axis, ...]) -> str:
     if here == there:
         return "the same axes in another order"
     if len(wanted) != len(given):
-        return f"{len(given)} axes, not {len(wanted)}"
+        return f"{len(given)} {'axis' if len(given) == 1 else 'axes'}, not {len(wanted)}"
     return f"axes {_letters(given)}, not {_letters(wanted)}"
 
 

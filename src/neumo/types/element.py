@@ -191,6 +191,14 @@ class Element:
                     why="A facet is a number, a text, a Vocab, a Size or a Var.",
                 )
 
+    def __class_getitem__(cls, axes: object) -> NeuralType:
+        raise ConfigError(
+            f"{cls.label}[...] is written for {cls.__name__}()[...]",
+            code="element",
+            why="A type is printed without empty parentheses; in Python the element is made first.",
+            fixes=(f"write {cls.__name__}() before the bracket",),
+        )
+
     def __getitem__(self, axes: Axis | tuple[Axis, ...]) -> NeuralType:
         from neumo.types.type import NeuralType
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from neumo.types.axis import ONE, Axis, Kind, kind_of_size
@@ -99,8 +99,7 @@ def parse(text: str, names: Names | None = None) -> NeuralType:
     >>> parse("Ids(letters)[B, U]", names={"letters": Vocab.english()})
     Ids(en[28]#c4af7923)[B, U]
     """
-    reader = _Reader(text, names or {})
-    return reader.finish(reader.type())
+    return _read(text, names, _Reader.type)
 
 
 def parse_element(text: str, names: Names | None = None) -> Element:
@@ -109,8 +108,7 @@ def parse_element(text: str, names: Names | None = None) -> Element:
     >>> parse_element("Audio(rate=16000)")
     Audio(rate=16000)
     """
-    reader = _Reader(text, names or {})
-    return reader.finish(reader.element())
+    return _read(text, names, _Reader.element)
 
 
 def parse_size(text: str) -> Size:
@@ -119,8 +117,18 @@ def parse_size(text: str) -> Size:
     >>> parse_size("ceil((T//160 + 1)/2)")
     T//320 + 1
     """
-    reader = _Reader(text, {})
-    return reader.finish(reader.size())
+    return _read(text, None, _Reader.size)
+
+
+def _read(text: str, names: Names | None, rule: Callable[[_Reader], Any]) -> Any:
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(f"a type is read from a text, not from {text!r}", code="notation")
+    reader = _Reader(text, names or {})
+    try:
+        return reader.finish(rule(reader))
+    except RecursionError:
+        shown = text if len(text) <= 60 else f"{text[:57]}..."
+        raise ConfigError(f"cannot read {shown!r}: it is nested too deeply", code="notation") from None
 
 
 class _Reader:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Literal
@@ -96,7 +96,7 @@ class Vocab:
         *,
         unit: Literal["char", "word"] = "char",
     ) -> None:
-        self.labels: tuple[str, ...] = tuple(labels)
+        self.labels: tuple[str, ...] = _ordered(labels)
         self.name = name
         self.unit: Literal["char", "word"] = unit
         self._index = {label: n for n, label in enumerate(self.labels)}
@@ -113,13 +113,10 @@ class Vocab:
     def _check(self) -> None:
         if not self.labels:
             raise ConfigError("a vocabulary needs at least one label", code="vocab")
-        for n, label in enumerate(self.labels):
-            if not isinstance(label, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise ConfigError(f"label {n} of the vocabulary is {label!r}, not a text", code="vocab")
         if len(self._index) < len(self.labels):
             twice = next(x for n, x in enumerate(self.labels) if self._index[x] != n)
             raise ConfigError(f"the vocabulary has the label {twice!r} twice", code="vocab")
-        if self.name and not _NAME.fullmatch(self.name):
+        if self.name and not (isinstance(self.name, str) and _NAME.fullmatch(self.name)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigError(
                 f"{self.name!r} cannot name a vocabulary",
                 code="vocab",
@@ -132,7 +129,7 @@ class Vocab:
         if value is None:
             return None
         index = self._index.get(value, -1) if isinstance(value, str) else value
-        if 0 <= index < len(self.labels):
+        if type(index) is int and 0 <= index < len(self.labels):
             return index
         raise ConfigError(
             f"{role}={value!r} is not in this vocabulary of {len(self.labels)} labels", code="vocab"
@@ -303,9 +300,8 @@ class Vocab:
             what = f"has no {unknown[0]!r}" if unknown else "needs labels"
             from neumo.types.errors import did_you_mean
 
-            raise ConfigError(
-                f"a vocabulary {what}", code="vocab", fixes=did_you_mean(unknown[0], known) if unknown else ()
-            )
+            fixes = did_you_mean(str(unknown[0]), known) if unknown else ()
+            raise ConfigError(f"a vocabulary {what}", code="vocab", fixes=fixes)
         return cls(**dict(data))
 
     def __len__(self) -> int:
@@ -350,6 +346,10 @@ class AtLeast:
 
     vocab: Vocab
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.vocab, Vocab):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"AtLeast takes a Vocab, not {self.vocab!r}", code="vocab")
+
     def __str__(self) -> str:
         return f"at_least({self.vocab})"
 
@@ -373,10 +373,30 @@ def find_vocab(digest: str, extra: Iterable[Vocab] = (), *, name: str = "") -> V
     return None
 
 
+def _ordered(labels: object) -> tuple[str, ...]:
+    """Take the labels in their order; a set has none, and the order of a dict is not that of its indices."""
+    kind = type(labels).__name__
+    if isinstance(labels, Mapping | Set) or not isinstance(labels, Iterable):
+        raise ConfigError(
+            f"the labels of a vocabulary come in order, as a text or a list, not as {kind}",
+            code="vocab",
+            fixes=["sorted(labels, key=labels.get) puts a dict of indices in order"]
+            if isinstance(labels, Mapping)
+            else ["sorted(labels) gives a set an order"] * isinstance(labels, Set),
+        )
+    found: tuple[Any, ...] = tuple(labels)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    for n, label in enumerate(found):
+        if not isinstance(label, str):
+            raise ConfigError(f"label {n} of the vocabulary is {label!r}, not a text", code="vocab")
+    return found
+
+
 def _sentence(given: Vocab, wanted: Vocab, parts: VocabDifference) -> str:
     relation, size = parts.relation, len(given)
     if relation is Relation.SAME:
         return f"the same {size} labels"
+    if relation is Relation.ROLES and given.roles == wanted.roles:
+        return f"the same {size} labels for another unit: {given.unit} there, {wanted.unit} here"
     if relation is Relation.ROLES:
         return f"the same {size} labels with other roles: {_roles(given)} there, {_roles(wanted)} here"
     if relation is Relation.PERMUTED:
