@@ -420,3 +420,9 @@ def test_a_record_of_one_value_may_stand_for_it() -> None:
     graph = Graph(outputs={"x": again(x=up(x=down(x=frames.x).x).x)})
     assert list(graph.modules) == ["Down", "Down_2", "Down_3"]
     assert graph.outputs["x"].type.axes[2].size is not None
+
+
+def test_a_record_can_be_copied_and_pickled() -> None:
+    data = inputs(x=Acoustic()[B, F(64), T], n=Lengths(T)[B])
+    for other in (copy.copy(data), copy.deepcopy(data), pickle.loads(pickle.dumps(data))):
+        assert [str(value) for value in other] == [str(value) for value in data]

@@ -242,3 +242,44 @@ def test_notebooks_show_values_and_records_as_text() -> None:
     batch._repr_pretty_(Printer, False)
     batch.audio._repr_pretty_(Printer, False)
     assert shown == [repr(batch), repr(batch.audio)]
+
+
+def test_a_module_class_is_told_from_data() -> None:
+    with pytest.raises(PortError, match="cannot take a module class, SpeechData, that has"):
+        MelSpectrogram()(audio=SpeechData)
+
+
+def test_an_item_that_is_no_value_is_named() -> None:
+    losses = inputs(a=Loss()[()], b=Loss()[()])
+    with pytest.raises(PortError, match="a list whose item 1 is None"):
+        SumLoss()(losses=[losses.a, None])
+    with pytest.raises(PortError, match="a list whose item 0 is a record") as caught:
+        SumLoss()(losses=[losses])
+    assert caught.value.why[0] == "Each item is one value, such as losses.a."
+    with pytest.raises(PortError, match="cannot take an empty list"):
+        SumLoss()(losses=[])
+
+
+def test_a_generator_is_told_to_be_a_list() -> None:
+    losses = inputs(a=Loss()[()], b=Loss()[()])
+    with pytest.raises(PortError, match="cannot take a generator") as caught:
+        SumLoss()(losses=(value for value in losses))
+    assert caught.value.fixes[0].text == "write a list, such as [one.loss, two.loss]"
+
+
+def test_a_record_is_told_a_part_that_it_has() -> None:
+    losses = inputs(a=Loss()[()], b=Loss()[()])
+    with pytest.raises(PortError) as caught:
+        SumLoss()(losses=losses)
+    assert caught.value.why[0] == "A port takes one value, such as losses.a."
+
+
+def test_values_that_are_spelled_alike_are_offered_once() -> None:
+    data = inputs(x=Loss()[()])
+    total = SumLoss()(losses=[SumLoss()(losses=data.x).loss for _ in range(3)])
+    with pytest.raises(PortError) as caught:
+        SumLoss()()
+    offered = {fix.text for fix in caught.value.fixes}
+    assert len(caught.value.fixes) == 3
+    assert offered == {"losses=total.loss", "losses=SumLoss.loss", "losses=data.x"}
+    assert len(total) == 1

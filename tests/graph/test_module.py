@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from neumo.graph import registry
+from neumo.graph.inputs import inputs
 from neumo.graph.module import DataLayer, Metric, NeuralModule, label_of, module_fields, name_of
 from neumo.graph.registry import kind_of, lookup
 from neumo.graph.same import same_settings
@@ -235,3 +237,30 @@ def test_defaults_made_by_a_function_are_not_printed() -> None:
 
     assert repr(Options()) == "Options()"
     assert repr(Options({"a": 1})) == "Options(table={'a': 1})"
+
+
+@pytest.mark.parametrize("name", ["class", "lambda", "None", None, 5])
+def test_a_word_of_python_names_no_module(name: Any) -> None:
+    with pytest.raises(GraphError, match="cannot name a module"):
+        Down().named(name)
+
+
+@pytest.mark.parametrize("ports", [None, ["x"], Acoustic()[B, F, T]])
+def test_a_side_of_a_signature_is_a_dict(ports: Any) -> None:
+    with pytest.raises(GraphError, match="not a dict of ports") as caught:
+        Signature(takes=ports)
+    assert caught.value.code == "signature"
+
+
+def test_a_signature_that_fails_says_whose_it_is() -> None:
+    @dataclass(frozen=True)
+    class Halves(NeuralModule):
+        by: int = 0
+
+        def signature(self) -> Signature:
+            return Signature(takes={"x": Acoustic()[B, F(64 // self.by), T]})
+
+    with pytest.raises(GraphError, match=r"signature\(\) of halves failed: ZeroDivisionError") as caught:
+        Halves().named("halves")(x=inputs(x=Acoustic()[B, F(64), T]).x)
+    assert caught.value.code == "module"
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)

@@ -258,6 +258,7 @@ def test_a_class_without_presets_says_so() -> None:
         ("mel(audio=batch.audio", "mel(audio=loss.loss", "cycle", "loss.loss"),
         ("log_probs_len=enc.encoded", "log_probs_len=feats.mel", "lengths", "log_probs_len=feats.mel_len"),
         ("feats: mel(", "feats-1: mel(", "recipe-name", "feats-1"),
+        ("feats: mel(", "class: mel(", "recipe-name", "class"),
         ("{loss: loss.loss}", "{loss: loss.los}", "output", "loss.los"),
         ("{loss: loss.loss}", "{loss: los.loss}", "recipe-name", "los.loss"),
         ("{loss: loss.loss}", "{loss: ctc(x=y)}", "recipe-step", "ctc(x=y)"),
@@ -275,7 +276,7 @@ def test_a_class_without_presets_says_so() -> None:
         ("labels: \" abcdefghijklmnopqrstuvwxyz'\"", "file: a, labels: b", "recipe-key", "en"),
         ("{labels: \" abcdefghijklmnopqrstuvwxyz'\"}", "4", "recipe-value", "4"),
         ("labels: \"", "pad: x1, labels: \"", "vocab", "en"),
-        ("labels: \"", "pad: [1], labels: \"", "recipe-value", "en"),
+        ("labels: \"", "pad: [1], labels: \"", "vocab", "en"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_reported_once_and_at_its_word(old: str, new: str, code: str, word: str | None) -> None:

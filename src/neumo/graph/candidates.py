@@ -36,6 +36,13 @@ class Surroundings:
         self.connected: list[Value] = [
             value for source in call.inputs.values() for value in each_value(source)
         ]
+        refused = {(mismatch.port, id(mismatch.value)) for mismatch in call.mismatches}
+        self.settled: set[int] = {  # what stands where it does not fit may belong to another port
+            id(value)
+            for port, source in call.inputs.items()
+            for value in each_value(source)
+            if (port, id(value)) not in refused
+        }
         found = list(self.connected)
         for name, port, value in _named_values(call.variables()):
             self.spelled.setdefault((id(value.step), value.port), f"{name}.{port}" if port else name)
@@ -49,11 +56,10 @@ class Surroundings:
 
     def fitting(self, port: str, wanted: NeuralType, env: Environment) -> list[Value]:
         """List the values that fit a port in `env`, the likeliest first; unconnected ones if any fit."""
-        taken = {id(value) for value in self.connected}
         single = wanted.as_single()
         fitting = [value for value in self.values if fits(single, value.type, env)]
         age = {id(value): index for index, value in enumerate(self.values)}
-        free = [value for value in fitting if id(value) not in taken]
+        free = [value for value in fitting if id(value) not in self.settled]
         return sorted(free or fitting, key=lambda v: (-_likeness(port, v.port), -age[id(v)]))
 
 
@@ -83,6 +89,5 @@ def _likeness(one: str, two: str) -> float:
 
 
 def unconnected(values: Iterable[Value], around: Surroundings) -> list[Value]:
-    """Leave out what the call has connected already: no port is the right place for it twice."""
-    taken = {id(value) for value in around.connected}
-    return [value for value in values if id(value) not in taken]
+    """Leave out what the call has connected well already: no port is the right place for it twice."""
+    return [value for value in values if id(value) not in around.settled]

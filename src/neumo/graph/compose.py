@@ -17,9 +17,11 @@ from neumo.types import (
     Any_,
     Comparison,
     Environment,
+    GraphError,
     Instance,
     Lengths,
     Mask,
+    NeumoError,
     NeuralType,
     Obligation,
     Outcome,
@@ -128,7 +130,7 @@ def collect() -> Generator[list[PortError]]:
 
 def check(call: Call, positional: Sequence[object] = ()) -> PortError | None:
     """Check one call: names and kinds of arguments, then types together, then what is missing."""
-    takes: Mapping[str, NeuralType] = signature_of(call.module).takes
+    takes: Mapping[str, NeuralType] = stated_ports(call.module).takes
     wrong = bool(positional) or not _take_arguments(call, takes)
     if wrong:
         from neumo.graph.misuse import misuse_error
@@ -152,6 +154,20 @@ def check(call: Call, positional: Sequence[object] = ()) -> PortError | None:
 
         return missing_error(call, missing)
     return None
+
+
+def stated_ports(module: NeuralModule) -> Signature:
+    """Give the signature of a module; a `GraphError` says which module's own code failed, and on what."""
+    try:
+        return signature_of(module)
+    except NeumoError:
+        raise
+    except Exception as error:
+        raise GraphError(
+            f"signature() of {label_of(module)} failed: {type(error).__name__}: {error}",
+            code="module",
+            why=f"It was asked of {module!r}.",
+        ) from error
 
 
 def _take_arguments(call: Call, takes: Mapping[str, NeuralType]) -> bool:

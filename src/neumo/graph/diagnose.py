@@ -58,7 +58,7 @@ class _Finding:
         return PortError(
             f"{given} cannot feed {self.consumer}.{self.port}: {short}{more}",
             code=first.code,
-            where=place_of(self.call, self.port),
+            where=place_of(self.call, self.spot()),
             details=[
                 Row("given", self.text(self.value.type), f"made by {self.trace.made_by(self.value.step)}"),
                 Row("wanted", self.text(self.wanted), self.because()),
@@ -68,6 +68,13 @@ class _Finding:
             fixes=self.advice.fixes(self.mismatch),
             data={"port": self.port, "value": given, "reasons": [reason.sentence for reason in self.reasons]},
         )
+
+    def spot(self) -> str:
+        """Say which argument, and which of its items: `losses[1]`."""
+        source = self.call.inputs[self.port]
+        if not isinstance(source, tuple) or len(source) == 1:
+            return self.port
+        return f"{self.port}[{next(n for n, value in enumerate(source) if value is self.value)}]"
 
     def text(self, shown: NeuralType) -> str:
         """Print a type with the facets that are wanted or differ, and with owners where names are equal."""
@@ -170,19 +177,23 @@ class _Finding:
 
     def another_source(self, reason: Reason, gap: SizeGap) -> str:
         given, wanted = self.trace.source_of(gap.given), self.trace.source_of(gap.wanted)
-        port = _origin(reason)[0]
-        if given is None or wanted is None or not port:
+        port, decided = _origin(reason)
+        if given is None or wanted is None or decided is None:
             return ""
-        return f"It runs along {self.trace.name(given)}, but {port} runs along {self.trace.name(wanted)}."
+        other = self.other(port, decided)
+        return f"It runs along {self.trace.name(given)}, but {other} runs along {self.trace.name(wanted)}."
+
+    def other(self, port: str, decided: Value) -> str:
+        """Name what decided a size or a facet: its port, or the value where the port takes several."""
+        return self.trace.name(decided) if port == self.port else port
 
     def because(self) -> str:
         """Say what decided the wanted type: another connection, or a setting of the module."""
         for reason in self.reasons:
             port, decided = _origin(reason)
-            if decided is not None and decided is not self.value:
-                return f"because {port} {self.has(reason, decided)}, {self.trace.place(decided.step)}".rstrip(
-                    ", "
-                )
+            if decided is not None and (decided is not self.value or port != self.port):
+                has, place = self.has(reason, decided), self.trace.place(decided.step)
+                return f"because {self.other(port, decided)} {has}, {place}".rstrip(", ")
         settings = [setting_text(self.call.module, reason.facet, reason.wanted) for reason in self.reasons]
         settings = list(dict.fromkeys(text for text in settings if text))
         return f"because {self.consumer} has {_and(settings)}" if settings else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
 from neumo.graph.candidates import Surroundings
@@ -106,20 +106,46 @@ def _describe(call: Call, port: str, value: object) -> tuple[str, str, list[Fix]
     """Say what was passed instead of a value, why that cannot be, and what to write."""
     spelled = _name_of(call, value)
     if isinstance(value, Record):
-        why = f"A port takes one value, such as {spelled or 'batch'}.{port}."
+        part = port if port in value else next(iter(values_of(value)), port)
+        why = f"A port takes one value, such as {spelled or 'batch'}.{part}."
         what = f"a record of {len(value)} values ({', '.join(values_of(value))})"
         return what, why, _parts_that_fit(call, port, value, spelled or "the record")
     if isinstance(value, NeuralModule):
         what = f"a module, {type(value).__name__}, that has not been called"
         return what, "Call the module first; what it gives can be connected.", []
     kind = type(value)
+    if isinstance(value, type) and issubclass(value, NeuralModule):
+        what = f"a module class, {value.__name__}, that has not been made"
+        return what, "Make the module, then call it; what it gives can be connected.", []
+    if call.instance.takes[port].many and isinstance(value, Iterable) and not isinstance(value, str):
+        return _describe_many(call, cast("Iterable[object]", value))
     if isinstance(value, tuple | list):
-        if call.instance.takes[port].many:
-            return f"a {kind.__name__} that does not hold values", "It takes a list of one value or more.", []
         return f"a {kind.__name__}", "This port takes one value.", []
     what = f"data ({kind.__module__}.{kind.__name__})".replace("builtins.", "")
     why = "Symbolic values connect modules; data comes from a data layer or open inputs, at run time."
     return what, why, [Fix(f"declare it with inputs({port}=...), and pass the data to infer")]
+
+
+def _describe_many(call: Call, given: Iterable[object]) -> tuple[str, str, list[Fix]]:
+    """Say what is wrong with the list for a port that takes several values."""
+    kind, why = type(given).__name__, "It takes a list of one value or more."
+    if not isinstance(given, tuple | list):
+        return f"a {kind}", why, [Fix("write a list, such as [one.loss, two.loss]")]
+    items = cast("Sequence[object]", given)
+    at = next((n for n, item in enumerate(items) if not isinstance(item, Value)), None)
+    if at is None:
+        return f"an empty {kind}", why, []
+    item = items[at]
+    if isinstance(item, Record):
+        spelled = _name_of(call, item) or "batch"
+        part = next(iter(values_of(item)), "loss")
+        return (
+            f"a {kind} whose item {at} is a record",
+            f"Each item is one value, such as {spelled}.{part}.",
+            [],
+        )
+    shown = "None" if item is None else f"of type {type(item).__name__}"
+    return f"a {kind} whose item {at} is {shown}", "Each item is one value of the graph.", []
 
 
 def _parts_that_fit(call: Call, port: str, record: Record, spelled: str) -> list[Fix]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 from neumo.graph.registry import register
@@ -76,7 +77,7 @@ class NeuralModule:
         """
         return signature_of(self)
 
-    def __call__(self, /, *values: Value, **ports: Value | None) -> Record:
+    def __call__(self, /, *values: Value, **ports: Value | Sequence[Value] | None) -> Record:
         """Connect values to the ports by name, check them at once, and return the outputs by name.
 
         Raises `PortError` if a value does not fit, a required port is left out or a name is unknown. `None`
@@ -91,11 +92,11 @@ class NeuralModule:
 
         Raises `GraphError` if the name is not a Python name, or if the object already has another one.
         """
-        if not name.isidentifier():
+        if not isinstance(name, str) or not name.isidentifier() or iskeyword(name):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise GraphError(
                 f"{name!r} cannot name a module",
                 code="name",
-                fixes=["use letters, digits and underscores, such as 'encoder'"],
+                fixes=["use letters, digits and underscores, such as 'encoder', but no word of Python"],
             )
         if name_of(self) not in (None, name):
             raise GraphError(

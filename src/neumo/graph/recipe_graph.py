@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from keyword import iskeyword
 from typing import Any, Final, Literal, cast
 
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import open_inputs
-from neumo.graph.module import NeuralModule, signature_of
+from neumo.graph.module import NeuralModule
 from neumo.graph.order import cycle_error, find_cycle
 from neumo.graph.source import TextSite
 from neumo.graph.value import Record, Value
@@ -135,8 +136,8 @@ class GraphReader:
             if name in self.values:
                 what = f"{name} is an input of the graph {self.name} and a step as well"
                 self.scope.refuse(what, node.key, code="recipe-name", fixes=["give the step another name"])
-            if not name.isidentifier():
-                fixes = ["use letters, digits and underscores"]
+            if not name.isidentifier() or iskeyword(name):
+                fixes = ["use letters, digits and underscores, but no word of Python"]
                 self.scope.refuse(f"{name!r} cannot name a step", node.key, code="recipe-name", fixes=fixes)
             try:
                 calls[name] = parse_step(node)
@@ -196,7 +197,13 @@ class GraphReader:
 
     def _check_ports(self, call: Call, module: NeuralModule | Graph) -> None:
         """Check the port names of a step that cannot be composed; its types wait for the earlier mistake."""
-        known = list(module.inputs) if isinstance(module, Graph) else list(signature_of(module).takes)
+        from neumo.graph.compose import stated_ports
+
+        try:
+            known = list(module.inputs) if isinstance(module, Graph) else list(stated_ports(module).takes)
+        except NeumoError as error:
+            self.scope.problems.append(located(error, call.place))
+            return
         for argument in call.arguments:
             if argument.port not in known:
                 error = PortError(

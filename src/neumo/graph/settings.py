@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from neumo.graph.module import NeuralModule, label_of, module_fields
-from neumo.types import Element, NeumoError, Reason, Size, Vocab, facet_text
+from neumo.types import Element, Reason, Size, Vocab, facet_text
 
 
 def setting_behind(module: NeuralModule, facet: str, value: Any) -> str | None:
@@ -43,9 +43,10 @@ def changed_settings(
         if name is None or value is None or changes.setdefault(name, value) != value:
             return
     try:
-        changed = dataclasses.replace(module, **_nested(module, changes))  # type: ignore[type-var]
-    except (NeumoError, TypeError, ValueError):
-        return  # these settings do not go together
+        changed: NeuralModule = cast("Any", dataclasses).replace(module, **_nested(module, changes))
+        changed.signature()
+    except Exception:  # the user's own code, on settings that nobody has tried: they do not go together
+        return
     words = " and ".join(f"{name}={_text(value)}" for name, value in changes.items())
     yield changed, f"build {label_of(module)} with {words}"
 

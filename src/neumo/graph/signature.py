@@ -33,6 +33,12 @@ class Signature:
     def __post_init__(self) -> None:
         for side in ("takes", "gives"):
             ports: Mapping[str, object] = getattr(self, side)
+            if not isinstance(ports, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise GraphError(
+                    f"`{side}` of a signature is {ports!r}, not a dict of ports",
+                    code="signature",
+                    fixes=[f'{side}={{"name": type, ...}}, or leave {side} out where there is no port'],
+                )
             for name, port in ports.items():
                 _check_port(side, name, port)
 

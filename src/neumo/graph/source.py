@@ -47,7 +47,7 @@ class Location(Protocol):
     """Says where a call was written; a Python call site and a line of a recipe are the two kinds."""
 
     def place(self, port: str | None = None) -> Place:
-        """Give the place of the argument for `port`, or of the call itself."""
+        """Give the place of the argument for `port` (or one of its items, `port[1]`), or of the call."""
         ...
 
 
@@ -100,7 +100,7 @@ class TextSite:
 
     def place(self, port: str | None = None) -> Place:
         """Give the place of the argument for `port`, or of the call."""
-        return self.arguments.get(port or "", self.call)
+        return self.arguments.get((port or "").partition("[")[0], self.call)
 
 
 def caller() -> FrameType | None:
@@ -141,9 +141,14 @@ def _find_call(file: str, end_line: int, end_column: int) -> ast.Call | None:
 
 
 def _argument(call: ast.Call, port: str | None) -> ast.expr | ast.keyword:
+    import ast
+
+    name, _, item = (port or "").partition("[")
     for keyword in call.keywords:
-        if port is not None and keyword.arg == port:
-            return keyword
+        if port is not None and keyword.arg == name:
+            listed = keyword.value.elts if isinstance(keyword.value, ast.List | ast.Tuple) else []
+            plain = item and not any(isinstance(each, ast.Starred) for each in listed)
+            return listed[int(item[:-1])] if plain and listed else keyword
     if port is not None and port.isdecimal() and int(port) < len(call.args):
         return call.args[int(port)]
     return call

@@ -65,10 +65,9 @@ class Trace:
             return "samples"
         if source is not None and isinstance(source.type.element, Ids | Text):
             return "symbols"
-        bare = size.symbol is not None
-        return (
-            "samples" if bare and source is not None and isinstance(source.type.element, Audio) else "frames"
-        )
+        sounds = (v.type for step in self.steps for v in step.outputs.values())
+        sampled = any(isinstance(t.element, Audio) and t.axes and t.axes[-1].size == size for t in sounds)
+        return "samples" if sampled else "frames"
 
     def with_owners(self, shown: NeuralType) -> NeuralType:
         """Give every symbol the name of the module that made it, for printing."""

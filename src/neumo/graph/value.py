@@ -108,6 +108,9 @@ class Record:
     def __dir__(self) -> list[str]:
         return [*object.__dir__(self), *self._values]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Record, (self._source, self._values)
+
     def __repr__(self) -> str:
         rows = [f"  {name}: {value.type}" for name, value in self._values.items()]
         return "\n".join([f"{self._source} gives", *rows]) if rows else f"{self._source} gives nothing"

@@ -16,6 +16,7 @@ from neumo.types import Environment, Fix, NeuralType, Outcome, Size, Symbol, com
 
 MOST_FIXES = 3
 _TRIES = 40  # adapters tried behind another adapter
+_COMPARISONS = 20_000  # of types, for values in the place of one: about half a second
 Types = dict[str, list[NeuralType]]  # what stands at each port of the call
 
 
@@ -46,7 +47,8 @@ class Advice:
         """Give up to three verified fixes: values first, then one adapter, then two, then other settings."""
         found: list[Way] = []
         for way in self.ways(mismatch):
-            found.append(way)
+            if all(way.text != before.text for before in found):  # two values may be spelled alike
+                found.append(way)
             if len(found) == MOST_FIXES:
                 break
         if found:
@@ -74,10 +76,21 @@ class Advice:
     def _values(self, mismatch: Mismatch) -> Iterator[Way]:
         port = mismatch.port
         loose = self.call.signature.takes[port]
-        for other in unconnected(self.around.fitting(port, loose, Environment()), self.around):
+        found = unconnected(self.around.fitting(port, loose, Environment()), self.around)
+        for other in found[: max(_TRIES, _COMPARISONS // len(self.around.connected))]:
             types = self._with(mismatch, other.type)
-            if self.works(types, port):
-                yield Way(f"{port}={self.around.spell(other)}", types)
+            if other is not mismatch.value and self.works(types, port):
+                yield Way(self._written(mismatch, other), types)
+
+    def _written(self, mismatch: Mismatch, other: Value) -> str:
+        """Write a value in the place of the refused one, within the list where there are several."""
+        port, source, spell = mismatch.port, self.call.inputs[mismatch.port], self.around.spell
+        if not isinstance(source, tuple) or len(source) == 1:
+            return f"{port}={spell(other)}"
+        if len(source) > 4:
+            return f"{spell(other)} in the place of {spell(mismatch.value)}"
+        listed = (other if value is mismatch.value else value for value in source)
+        return f"{port}=[{', '.join(map(spell, listed))}]"
 
     def _with(self, mismatch: Mismatch, given: NeuralType) -> Types:
         """Put another type in the place of the value that does not fit."""
@@ -234,7 +247,6 @@ def missing_fixes(around: Surroundings, wanted: dict[str, NeuralType]) -> list[F
     env = around.call.env
     for port, found in wanted.items():
         room = max(1, MOST_FIXES // len(wanted))
-        fixes += [
-            Fix(f"{port}={around.spell(value)}", "fits") for value in around.fitting(port, found, env)[:room]
-        ]
+        spelled = dict.fromkeys(around.spell(value) for value in around.fitting(port, found, env))
+        fixes += [Fix(f"{port}={text}", "fits") for text in list(spelled)[:room]]
     return fixes
