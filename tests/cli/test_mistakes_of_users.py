@@ -90,7 +90,8 @@ def test_a_folder_that_cannot_be_made_is_said_before_the_data_is_read(toy, tmp_p
 
 def test_ctrl_c_says_how_to_go_on_and_going_on_loses_nothing(toy, tmp_path):
     run, whole = tmp_path / "run", tmp_path / "whole"
-    words = ["train", str(toy), "train.epochs=6", "train.evaluate=[]"]
+    # Many short epochs: the signal must reach it long before the end, on a busy machine too.
+    words = ["train", str(toy), "train.epochs=40", "modules.data.batch_size=16", "train.evaluate=[]"]
     child = subprocess.Popen(
         [*COMMAND, *words, "--folder", str(run)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
