@@ -115,6 +115,8 @@ BY_KIND = {
     "vocab": st.one_of(vocabs(), vocabs().map(AtLeast)),
 }
 
+CHOICES = {(Mask, "true"): ("keep", "pad"), (Lengths, "unit"): ("count", "fraction")}
+
 
 @st.composite
 def elements(draw: st.DrawFn) -> Element:
@@ -126,7 +128,8 @@ def elements(draw: st.DrawFn) -> Element:
         if choice == 0:
             found[name] = draw(variables)
         elif choice <= 2:
-            found[name] = draw(BY_KIND[facet.kind])
+            choices = CHOICES.get((cls, name))
+            found[name] = draw(st.sampled_from(choices) if choices else BY_KIND[facet.kind])
         elif choice == 3:
             found[name] = None
     return cls(**found)

@@ -169,3 +169,11 @@ def test_a_class_with_axes_is_told_the_parentheses() -> None:
     bare: Any = Audio
     with pytest.raises(ConfigError, match=r"write Audio\(\) before the bracket"):
         bare[B, T]
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: Mask(T, true="perhaps"), lambda: Mask(T, true=True), lambda: Lengths(T, unit="apples")]
+)
+def test_a_mask_or_length_that_means_nothing_is_refused(make):
+    with pytest.raises(ConfigError, match="or"):
+        make()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any
 
 from neumo.graph.candidates import Surroundings
 from neumo.graph.compose import Call, Mismatch
@@ -233,17 +232,19 @@ def _setting(module: NeuralModule, rate: Fraction | None) -> str:
     if not rate:
         return ""
     number = rate.denominator if rate.numerator == 1 else rate.numerator if rate.denominator == 1 else None
-    for name, value in _numbers(module_fields(module)):
+    for name, value in _numbers(module):
         if value == number:
             return f" ({name} {value})"
     return f" (times {rate})"
 
 
-def _numbers(fields: dict[str, Any]) -> list[tuple[str, int]]:
-    """List whole-number settings, those that are known to change sizes first."""
+def _numbers(module: NeuralModule) -> list[tuple[str, int]]:
+    """List whole-number settings, those that are known to change sizes (or follow from others) first."""
+    derived = [name for name in _RESIZERS if isinstance(getattr(type(module), name, None), property)]
+    named = {name: getattr(module, name) for name in derived} | module_fields(module)
     numbers = [
         (name, value)
-        for name, value in fields.items()
+        for name, value in named.items()
         if isinstance(value, int) and not isinstance(value, bool)
     ]
     return sorted(numbers, key=lambda item: not item[0].startswith(_RESIZERS))

@@ -99,6 +99,16 @@ _MEASURES: dict[type, tuple[str, ...]] = {}
 _BY_NAME: dict[str, type[Element]] = {}
 
 
+def _one_of(element: Element, name: str, choices: tuple[str, ...]) -> None:
+    value = getattr(element, name)
+    if value is not None and not isinstance(value, Var) and value not in choices:
+        raise ConfigError(
+            f"{element.label}.{name} is {' or '.join(map(repr, choices))}, not {value!r}",
+            code="element",
+            fixes=did_you_mean(str(value), choices),
+        )
+
+
 def facets_of(element: type[Element]) -> dict[str, Facet]:
     """List the facets of an element class, inherited ones first.
 
@@ -359,6 +369,7 @@ class Lengths(Element):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        _one_of(self, "unit", ("count", "fraction"))
         if self.unit == "fraction":
             object.__setattr__(self, "dtype", "float")
 
@@ -371,6 +382,10 @@ class Mask(Element):
     of: Any = field(default=None, metadata=_SIZE)
     true: str | Var | None = None
     unit: str | Var | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _one_of(self, "true", ("keep", "pad"))
 
 
 @dataclass(frozen=True)
