@@ -84,7 +84,7 @@ def test_a_file_that_may_not_be_read_is_the_same_kind_of_error(tmp_path, monkeyp
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr("builtins.open", refuse)
-    with pytest.raises(DataError, match="cannot be opened: Permission denied"):
+    with pytest.raises(DataError, match=r"cannot\s+be\s+opened:\s+Permission\s+denied"):
         read_audio(path)
 
 
@@ -163,7 +163,7 @@ def test_a_run_ends_only_above_the_set_share(tmp_path, manifest):
     with pytest.raises(DataError, match="4 of 30 recordings are bad, more than the 10%") as caught:
         read_epoch(source, 0)
     assert caught.value.code == "bad-share"
-    assert "there is no file" in str(caught.value)
+    assert "there is no file" in " ".join(str(caught.value).split())
     with pytest.raises(DataError, match="4 of 30"):
         SpeechSource(manifest, on_bad="skip")
     assert len(SpeechSource(manifest, on_bad="skip", max_bad_share=0.2)) == 26
