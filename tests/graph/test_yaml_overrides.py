@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from neumo.graph.overrides import apply_overrides
+from neumo.graph.yaml import load_recipe
 from neumo.graph.yaml_read import read_yaml
 from neumo.types import ConfigError
 
@@ -100,3 +101,20 @@ def test_the_place_of_an_override_is_its_word() -> None:
 def test_an_override_of_an_empty_recipe_is_refused() -> None:
     with pytest.raises(ConfigError, match="the recipe is nothing"):
         apply_overrides(read_yaml("", "recipe.yaml"), ["a=1"])
+
+
+def test_a_path_of_an_override_starts_at_the_current_folder(tmp_path, monkeypatch) -> None:
+    (tmp_path / "recipes").mkdir()
+    file = tmp_path / "recipes" / "one.yaml"
+    file.write_text(
+        "neumo: 1\n"
+        "vocabs: {ab: {labels: ab}}\n"
+        "modules: {data: {kind: SpeechData, manifest: train.jsonl, vocab: ab}}\n"
+        "graphs: {train: {steps: {batch: data()}}}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert load_recipe(file).modules["data"].manifest == str(file.parent / "train.jsonl")
+    changed = load_recipe(file, ["modules.data.manifest=mine.jsonl"])
+    assert changed.modules["data"].manifest == str(tmp_path / "mine.jsonl")
+    several = load_recipe(file, ["modules.data.manifest=[train.jsonl, mine.jsonl]"])
+    assert several.modules["data"].manifest == (str(tmp_path / "train.jsonl"), str(tmp_path / "mine.jsonl"))

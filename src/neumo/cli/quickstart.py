@@ -162,7 +162,7 @@ def _transcribe(model: Model, corpus: Corpus, say: Callable[[str], None]) -> Non
 
 def _next(model: Model, corpus: Corpus, seconds: float) -> str:
     recipe = (model.path or Path()).with_name("recipe.yaml")
-    manifests = f'"modules.data.manifest=[{corpus.train.resolve()}, $PWD/my.jsonl]"'
+    manifests = f'"modules.data.manifest=[{corpus.train}, my.jsonl]"'
     line = '{"audio_filepath": "my.wav", "text": "four two"}'
     return (
         f"\nAll of it took {seconds:.0f} seconds. With your own recordings:\n"

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from neumo.graph.recipe import ACTIONS
-from neumo.graph.yaml_read import Node, YamlPlace, read_yaml
+from neumo.graph.yaml_read import COMMAND_LINE, Node, YamlPlace, read_yaml
 from neumo.types.errors import ConfigError, did_you_mean
 
-_ORIGIN: Final = "command line"
 _SECTIONS: Final = ("vocabs", "modules", "graphs", *ACTIONS)
 
 
@@ -22,8 +21,8 @@ def apply_overrides(tree: Node, overrides: Sequence[str]) -> None:
     {'train': {'epochs': 5, 'schedule': {'kind': 'cosine'}}}
 
     The last key may be new (its section says whether it has such a field); the keys before it must be in
-    the recipe, or name a section of it. A number as key counts from 0 in a list. Raises `ConfigError` with
-    the nearest match.
+    the recipe, or name a section of it. A number as key counts from 0 in a list. A path starts at the
+    current folder, as on any command line. Raises `ConfigError` with the nearest match.
     """
     for text in overrides:
         key, sign, _ = text.partition("=")
@@ -39,7 +38,7 @@ def apply_overrides(tree: Node, overrides: Sequence[str]) -> None:
 
 def _value(text: str, start: int) -> Node:
     try:
-        node = read_yaml(text[start:], _ORIGIN)
+        node = read_yaml(text[start:], COMMAND_LINE)
     except ConfigError as error:
         where = _place(text, start, len(text))
         raise ConfigError(
@@ -61,7 +60,7 @@ def _moved(node: Node, text: str, start: int) -> Node:
 
 
 def _place(text: str, start: int, end: int) -> YamlPlace:
-    return YamlPlace(_ORIGIN, 0, text, start, max(end, start + 1))
+    return YamlPlace(COMMAND_LINE, 0, text, start, max(end, start + 1))
 
 
 def _set(tree: Node, path: list[str], text: str, value: Node) -> None:

@@ -16,7 +16,8 @@
     train: {epochs: 5}
 
 Modules are made once and shared by all graphs of the recipe. A step is a call with named arguments; without
-`outputs:` a graph gives all that comes out of its last steps. Paths are relative to the recipe's folder.
+`outputs:` a graph gives all that comes out of its last steps. Paths start at the recipe's folder, those of
+overrides at the current one.
 """
 
 from __future__ import annotations

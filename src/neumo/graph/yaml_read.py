@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from yaml import SafeLoader
 
 TEXT: Final = "<text>"  # what messages call a recipe that is no file
+COMMAND_LINE: Final = "command line"  # what they call the place of an override
 LARGEST_FILE: Final = 2_000_000  # characters; the largest recipe worth reading is far below
 MOST_NODES: Final = 20_000  # after aliases are followed: an anchors bomb ends here
 DEEPEST: Final = 40  # levels of nesting

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-from neumo.graph.yaml_read import Node
+from neumo.graph.yaml_read import COMMAND_LINE, Node
 from neumo.graph.yaml_scope import Scope, Spoilt, known_names
 from neumo.graph.yaml_vocabs import read_vocab
 from neumo.types.element import Element
@@ -141,8 +141,10 @@ def _read_none(node: Node, _: Scope) -> None:
 
 
 def read_path(node: Node, scope: Scope) -> Path:
-    """Read a path, which starts at the folder of the recipe."""
+    """Read a path, which starts at the folder of the recipe; on the command line at the current one."""
     if isinstance(node.data, str) and node.data and "\0" not in node.data:
+        if node.place.file == COMMAND_LINE:
+            return Path.cwd() / Path(node.data).expanduser()
         return scope.path(node.data)
     raise Unfit("a path", node)
 
