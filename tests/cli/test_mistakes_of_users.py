@@ -100,6 +100,7 @@ def interrupted(self, *args, **kwargs):
     return saved
 
 CheckpointStore.write = interrupted
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job may have it ignored
 """
 
 

@@ -101,7 +101,8 @@ def test_frozen_modules_and_weights_to_start_from(path, tmp_path):
     recipe = load_recipe(path)
     factory = make_factory(recipe, progress=False, folder=None)
     factory.save(recipe.graph("train"), tmp_path / "start.safetensors")
-    start = load_recipe(path, ["train.weights=start.safetensors", "train.checkpoint=false", "train.epochs=1"])
+    weights = f"train.weights={tmp_path / 'start.safetensors'}"
+    start = load_recipe(path, [weights, "train.checkpoint=false", "train.epochs=1"])
     assert run_train(start, factory=make_factory(start, progress=False, folder=None)).steps == 3
     frozen = load_recipe(path, ["train.freeze=[line]", "train.checkpoint=false"])
     with refused(NeumoError, "nothing to train"):
