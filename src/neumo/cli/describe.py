@@ -125,12 +125,14 @@ def _collection(cls: type) -> str:
 
 
 def _init_fields(cls: type) -> list[dataclasses.Field[Any]]:
+    # Whoever is described is a dataclass; the type of classes in a registry cannot say so.
     return [field for field in dataclasses.fields(cls) if field.init]  # type: ignore[arg-type]
 
 
 def _field(cls: type, field: dataclasses.Field[Any]) -> dict[str, Any]:
     has_factory = field.default_factory is not dataclasses.MISSING
     required = field.default is dataclasses.MISSING and not has_factory
+    # `has_factory` holds the check of MISSING that a type checker wants to see right here.
     default = None if required else field.default_factory() if has_factory else field.default  # type: ignore[misc]
     hint = field_hints(cls)[field.name]
     return {

@@ -59,6 +59,7 @@ def evaluate(
         from neumo.hub.bundle import load_model
 
         transcriber, manifests = load_model(model, device=device).transcriber(), []
+    # The policy comes as any text; one that is no channel policy is refused there.
     transcriber.channels = channel_policy(channels)  # type: ignore[assignment]
     if not manifest and not manifests:
         raise ConfigError(

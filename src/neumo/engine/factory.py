@@ -186,6 +186,7 @@ class NeuralFactory:
 
     def count_parameters(self, what: NeuralModule | Graph, *, trainable_only: bool = False) -> int:
         """Count the weights of a module, or of all modules of a graph."""
+        # By what it has, not by its class: the class of graphs is not loaded for this.
         modules = list(what.modules.values()) if hasattr(what, "modules") else [what]  # type: ignore[union-attr]
         computing = [module for module in modules if module.role not in ("data", "metric")]  # type: ignore[union-attr]
         return sum(self.session.count_parameters(module, trainable_only) for module in computing)  # type: ignore[arg-type]

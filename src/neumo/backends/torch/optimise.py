@@ -61,7 +61,7 @@ class TorchNovoGrad(torch.optim.Optimizer):
         self.spec = spec
         super().__init__(groups, {"lr": spec.lr, "weight_decay": spec.weight_decay})
 
-    @torch.no_grad()
+    @torch.no_grad()  # torch declares two overloads of step, which one signature cannot override
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         """Update each weight that has a gradient."""
         loss = None if closure is None else closure()
