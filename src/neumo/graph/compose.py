@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from neumo.graph.module import NeuralModule, label_of, signature_of
 from neumo.graph.signature import Signature
 from neumo.graph.source import CallSite, Location, caller
-from neumo.graph.value import Record, Step, Value, values_of
+from neumo.graph.value import Record, Step, Value
 from neumo.types import (
     Any_,
     Comparison,
@@ -32,9 +32,6 @@ from neumo.types import (
     compare,
     solve_order,
 )
-
-if TYPE_CHECKING:
-    from neumo.graph.graph import Graph
 
 Names = Mapping[str, Any]  # how the caller spells the records and values that are around
 _NO_PORTS = Scheme({}, {})
@@ -277,37 +274,3 @@ def _finish(call: Call) -> Record:
     types = call.instance.results(call.env)
     step.outputs = {port: Value(step, port, found) for port, found in types.items()}
     return Record(label_of(call.module), step.outputs)
-
-
-_Renewed = dict[tuple[int, str], Value | None]  # (id of a step, port) -> what stands in its place
-
-
-def nest(graph: Graph, values: Mapping[str, Any], positional: Sequence[object] = ()) -> Record:
-    """Compose a graph into another one: the steps that depend on its open inputs are called on `values`."""
-    from neumo.graph.inputs import GraphInputs, GraphPorts
-
-    compose(GraphPorts.of(graph), values, positional=positional)
-    renewed: _Renewed = {}
-    for name, value in graph.inputs.items():
-        renewed[id(value.step), value.port] = values.get(name)
-    frame = caller()
-    location = None if frame is None else CallSite(frame.f_code, frame.f_lasti)
-    for step in graph.steps:
-        if isinstance(step.module, GraphInputs) or not any(
-            (id(v.step), v.port) in renewed for _, v in step.edges()
-        ):
-            continue
-        again = compose(
-            step.module, {port: _renew(source, renewed) for port, source in step.inputs.items()}, location, {}
-        )
-        renewed.update({(id(step), port): value for port, value in values_of(again).items()})
-    outputs = {name: _renew(value, renewed) for name, value in graph.outputs.items()}
-    return Record(graph.name, {name: value for name, value in outputs.items() if isinstance(value, Value)})
-
-
-def _renew(source: Value | tuple[Value, ...], renewed: _Renewed) -> Value | tuple[Value | None, ...] | None:
-    """Put the new value in the place of an old one; None where an open input was left out."""
-    if isinstance(source, tuple):
-        found = (renewed.get((id(value.step), value.port), value) for value in source)
-        return tuple(value for value in found if value is not None)
-    return renewed.get((id(source.step), source.port), source)

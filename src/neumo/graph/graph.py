@@ -145,7 +145,7 @@ class Graph:
 
     def __call__(self, /, *values: Value, **ports: Value | None) -> Record:
         """Use this graph inside another one: its open inputs become `ports`; its modules are shared."""
-        from neumo.graph.compose import nest
+        from neumo.graph.nest import nest
 
         return nest(self, ports, positional=values)
 

@@ -182,7 +182,8 @@ class GraphReader:
     def _compose(
         self, module: NeuralModule | Graph, inputs: dict[str, Any], name: str, call: Call
     ) -> Record | None:
-        from neumo.graph.compose import compose, nest
+        from neumo.graph.compose import compose
+        from neumo.graph.nest import nest
 
         places = {argument.port: argument.place for argument in call.arguments}
         step = self.node.data["steps"].data[name]
