@@ -29,6 +29,7 @@ check: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -x -m "not slow" $(PYTEST_ARGS)
 
 proof: $(VENV)/.installed-dev
+	$(BIN)/python proofs/lowest.py
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
 	set -e; for file in $(sort $(wildcard benchmarks/*.py)); do \
 		echo "== $$file"; OMP_NUM_THREADS=1 $(BIN)/python $$file; done
