@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from neumo.graph.explain import EXAMPLES, all_pages, explain
+from neumo.graph.rules import RULES
 from neumo.types import CODES, ConfigError, NeumoError
 from neumo.types import errors as errors_module
 
@@ -48,7 +49,7 @@ def test_every_code_that_is_raised_has_a_page() -> None:
 
 
 def test_every_page_is_about_a_code() -> None:
-    known = {code for code, _ in raised_codes()} | set(CODES) | {EXAMPLES}
+    known = {code for code, _ in raised_codes()} | set(CODES) | {EXAMPLES} | set(RULES)
     stale = [code for code in PAGES if code not in known and not code.startswith("audio-")]
     assert stale == []
 

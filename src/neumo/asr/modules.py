@@ -72,6 +72,8 @@ class MelSpectrogram(NeuralModule):
     changes nothing.
     """
 
+    mixes: ClassVar[tuple[str, ...]] = ("audio",)
+
     rate: int = 16000
     n_mels: int = 64
     hop: int = 160
@@ -170,6 +172,8 @@ class SpeedPerturb(NeuralModule):
     it changes nothing. Factors have at most two decimals.
     """
 
+    mixes: ClassVar[tuple[str, ...]] = ("audio",)
+
     factors: tuple[float, ...] = (0.9, 1.0, 1.1)
 
     def __post_init__(self) -> None:
@@ -217,6 +221,8 @@ class SpecAugment(NeuralModule):
     utterance long. In evaluation it changes nothing. https://arxiv.org/abs/1904.08779
     """
 
+    mixes: ClassVar[tuple[str, ...]] = ()
+
     freq_masks: int = 2
     freq_width: int = 27
     time_masks: int = 2
@@ -242,6 +248,8 @@ class SpecCutout(NeuralModule):
     Each rectangle is 0 to `freq_width` bands by 0 to `time_width` frames. In evaluation it changes nothing.
     https://arxiv.org/abs/1708.04552
     """
+
+    mixes: ClassVar[tuple[str, ...]] = ()
 
     masks: int = 5
     freq_width: int = 50
@@ -276,6 +284,7 @@ class ConvEncoder(NeuralModule):
     """
 
     trainable: ClassVar[bool] = True
+    mixes: ClassVar[tuple[str, ...]] = ("mel",)
     presets: ClassVar[tuple[str, ...]] = tuple(PRESETS)
 
     n_mels: int = 64
@@ -439,6 +448,8 @@ class SpeechData(DataLayer):
     are no texts, as for transcription. `cache="memory"` keeps the decoded audio.
     `neumo.data.speech.SpeechSource` says more.
     """
+
+    targets: ClassVar[tuple[str, ...]] = ("text", "text_len")
 
     manifest: str | Path | tuple[str | Path, ...]
     vocab: Vocab | None = None

@@ -46,6 +46,8 @@ class NeuralModule:
 
     role: ClassVar[Role] = "module"
     trainable: ClassVar[bool] = False
+    # Input ports whose positions in time are computed from one another; None: those with lengths or a mask.
+    mixes: ClassVar[tuple[str, ...] | None] = None
 
     def __init__(self, *args: object, **fields: object) -> None:
         if args or fields:
@@ -122,6 +124,8 @@ class DataLayer(NeuralModule):
     """Specifies where data comes from: it takes nothing, and what it gives has sizes of its own."""
 
     role: ClassVar[Role] = "data"
+    # Ports with what is to be predicted; None: those that a loss takes as they are.
+    targets: ClassVar[tuple[str, ...] | None] = None
 
     def open(self, seed: int) -> DataSource:
         """Open the data that an action reads; `seed` decides the order of the batches."""

@@ -1,0 +1,193 @@
+"""Rules about what a module may be used for: no softmax twice, and one set of weights for one meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from neumo.graph.module import signature_of
+from neumo.graph.rules_finding import Finding
+from neumo.graph.rules_view import View
+from neumo.graph.value import Step, Value
+from neumo.types import (
+    Any_,
+    Audio,
+    Element,
+    Features,
+    Fix,
+    Kind,
+    Logits,
+    LogProbs,
+    NeuralType,
+    Probs,
+    Relation,
+    Row,
+    Scores,
+    Spectrogram,
+    Vocab,
+)
+from neumo.types.element import facets_of
+
+_Key = tuple[int, str]
+_WORDS = {"vocab": "two vocabularies", "space": "two learned spaces"}
+
+
+def find_second_softmax(view: View) -> Iterator[Finding]:
+    """Find normalised scores that come, perhaps through modules that take any scores, to a softmax."""
+    normalised: dict[_Key, Value] = {}  # a value -> the value that it was when it was normalised
+    for step in view.steps:
+        for port, value in step.edges():
+            origin = normalised.get((id(value.step), value.port))
+            if origin is not None and _normalises(step, port, value):
+                yield _softmax_finding(step, port, origin, view)
+                break
+        for value in step.outputs.values():
+            if isinstance(value.type.element, LogProbs | Probs):
+                normalised[id(step), value.port] = value
+            elif (origin := _passed_on(step, value, normalised)) is not None:
+                normalised[id(step), value.port] = origin
+
+
+def _passed_on(step: Step, value: Value, normalised: dict[_Key, Value]) -> Value | None:
+    """Give what was normalised and is still in a value: a module without weights took it as any scores."""
+    if step.module.trainable or not isinstance(value.type.element, Scores | Any_):
+        return None
+    takes = signature_of(step.module).takes
+    for port, given in step.edges():
+        origin = normalised.get((id(given.step), given.port))
+        if origin is not None and _is_general(takes[port]) and _same_vocab(origin.type, value.type):
+            return origin
+    return None
+
+
+def _is_general(wanted: NeuralType) -> bool:
+    return type(wanted.element) in (Scores, Any_)
+
+
+def _normalises(step: Step, port: str, value: Value) -> bool:
+    """Say whether a module does a softmax over what comes in at a port.
+
+    It does if the port wants logits, or if it takes any scores, has no weights and gives (log-)probabilities
+    over the same vocabulary.
+    """
+    wanted = signature_of(step.module).takes[port]
+    if type(wanted.element) is Logits:
+        return True
+    if step.module.trainable or not _is_general(wanted):
+        return False
+    return any(
+        isinstance(given.type.element, LogProbs | Probs) and _same_vocab(value.type, given.type)
+        for given in step.outputs.values()
+    )
+
+
+def _same_vocab(one: NeuralType, two: NeuralType) -> bool:
+    """Say whether two values may be scores of the same labels: nothing known of one speaks against it."""
+    left, right = _vocab_of(one), _vocab_of(two)
+    if left is not None and right is not None:
+        return left == right
+    sizes = [axes[-1].size for t in (one, two) if (axes := [a for a in t.axes if a.kind is Kind.VOCAB])]
+    return len(sizes) < 2 or sizes[0] == sizes[1]
+
+
+def _vocab_of(t: NeuralType) -> Vocab | None:
+    found: Any = getattr(t.element, "vocab", None)
+    return found if isinstance(found, Vocab) else next((a.vocab for a in t.axes if a.vocab is not None), None)
+
+
+def _softmax_finding(step: Step, port: str, origin: Value, view: View) -> Finding:
+    label, element = view.label(step), origin.type.element
+    words = "log-probabilities" if isinstance(element, LogProbs) else "probabilities"
+    return Finding(
+        "softmax-twice",
+        f"{label} normalises scores that {view.label(origin.step)} has normalised",
+        f"{label}.{port}",
+        step,
+        port,
+        details=(Row("given", str(origin.type), f"made by {view.made(origin.step)}"),),
+        why=(
+            f"They are {words} already. A softmax of probabilities is nearly flat, and one of "
+            "log-probabilities changes nothing, or, where something came in between, not what is meant.",
+        ),
+        trail=lambda: view.path(step, port, lambda value: isinstance(value.type.element, Scores | Any_)),
+        fixes=(
+            Fix(f"take {label} out"),
+            Fix(f"let {view.label(origin.step)} give logits"),
+        ),
+    )
+
+
+def find_second_meaning(views: Iterable[View]) -> Iterator[tuple[View, Finding]]:
+    """Find the modules with weights that are used under two vocabularies, spaces or settings of frames.
+
+    The graphs of one recipe are looked at together, since they share modules.
+    """
+    first: dict[tuple[int, str], list[tuple[View, Step, str, Any]]] = {}
+    told: set[tuple[int, str]] = set()
+    for view in views:
+        for step in view.steps:
+            if not view.has_weights(step.module):
+                continue
+            for port, value in step.edges():
+                for facet, meaning in _meanings(value.type.element):
+                    key = (id(step.module), f"{port}.{facet}")
+                    known = first.setdefault(key, [])
+                    other = next((use for use in known if _differs(use[3], meaning)), None)
+                    if not known:
+                        known.append((view, step, port, meaning))
+                    elif other is not None and key not in told:
+                        told.add(key)
+                        yield view, _meaning_finding(facet, other, (view, step, port, meaning))
+
+
+def _meanings(element: Element) -> Iterator[tuple[str, Any]]:
+    """Give the known facets of an element that weights depend on."""
+    for name, facet in facets_of(type(element)).items():
+        value = getattr(element, name)
+        if facet.kind == "vocab":
+            if isinstance(value, Vocab):
+                yield name, value
+        elif isinstance(value, bool | int | float | str) and (
+            (isinstance(element, Audio | Spectrogram) and facet.severity == "must")
+            or (isinstance(element, Features) and name == "space")
+        ):
+            yield name, value
+
+
+def _differs(one: Any, two: Any) -> bool:
+    if isinstance(one, Vocab) and isinstance(two, Vocab):
+        return one.relation(two) not in (Relation.SAME, Relation.EXTENDS, Relation.PREFIX)
+    return one != two
+
+
+def _meaning_finding(
+    facet: str, one: tuple[View, Step, str, Any], two: tuple[View, Step, str, Any]
+) -> Finding:
+    view, step, port, meaning = two
+    label = view.label(step)
+    word = _WORDS.get(facet, f"two values of {facet}")
+    elsewhere = "" if one[0] is view else f", graph {one[0].graph.name!r}"
+    here = "" if one[0] is view else f", graph {view.graph.name!r}"
+    why = f"{label} has one set of weights, and they cannot mean both."
+    if isinstance(meaning, Vocab):
+        why = f"{why} There are {meaning.difference(one[3]).sentence}."
+    return Finding(
+        "one-module-two-vocabularies",
+        f"{label} is used with {word} at {port}: {one[3]} and {meaning}",
+        f"{label}.{port}",
+        step,
+        port,
+        details=(
+            Row("first", f"{facet}={one[3]}", f"{_place(one[1])}{elsewhere}".lstrip(", ")),
+            Row("then", f"{facet}={meaning}", f"{_place(step)}{here}".lstrip(", ")),
+        ),
+        why=(why,),
+        fixes=(
+            Fix(f"make a second {type(step.module).__name__}: two objects are two sets of weights"),
+            Fix("convert one of the two values before it"),
+        ),
+    )
+
+
+def _place(step: Step) -> str:
+    return "" if step.location is None else str(step.location.place())

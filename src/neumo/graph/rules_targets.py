@@ -1,0 +1,182 @@
+"""Rules about what stands at the ends: targets in graphs that predict, and outputs that nobody uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from neumo.graph.inputs import GraphInputs
+from neumo.graph.module import signature_of
+from neumo.graph.rules_finding import Finding
+from neumo.graph.rules_padding import measures_rows
+from neumo.graph.rules_view import View, declared_ports, is_source
+from neumo.graph.value import Step, Value
+from neumo.types import Axis, Fix, Flags, Item, Kind, Lengths, Loss, Mask, Row, Scores
+
+_Key = tuple[int, str]  # a value, as (id of its step, port)
+_PREDICTIONS = Scores  # what a module with weights gives in order to have it compared with something
+_ACCOMPANY = (Lengths, Mask, Item, Flags)  # these say something about other values
+
+
+def find_leaked_targets(view: View) -> Iterator[Finding]:
+    """Find the predictions of an inference graph that depend on what they ought to predict."""
+    targets = _targets(view) if view.inferring else set[_Key]()
+    if not targets:
+        return
+    leaks = _first_needed(view, lambda value: _key(value) in targets)
+    others = _first_needed(view, lambda value: _key(value) not in targets and not _accompanies(value))
+    for name, value in view.graph.outputs.items():
+        if is_source(value.step) or value.step.module.role in ("loss", "metric"):
+            continue
+        leak = leaks.get(id(value.step))
+        if leak is not None and id(value.step) in others:
+            yield _leak_finding(name, value, leak, view)
+
+
+def _targets(view: View) -> set[_Key]:
+    """Collect the values that sources give as targets: declared, or else fed to a loss as they are."""
+    declared = {id(step): _declared(step) for step in view.steps if is_source(step)}
+    found = {(key, port) for key, ports in declared.items() for port in ports or ()}
+    silent = {key for key, ports in declared.items() if ports is None}
+    for step in view.steps:
+        for port, value in step.edges():
+            if id(value.step) not in silent or _accompanies(value):
+                continue
+            if step.module.role == "loss" or _is_train_only(step, port):
+                found.add(_key(value))
+    return found
+
+
+def _declared(step: Step) -> tuple[str, ...] | None:
+    return declared_ports(step.module, "targets", signature_of(step.module).gives)
+
+
+def _is_train_only(step: Step, port: str) -> bool:
+    return getattr(signature_of(step.module).takes[port], "when", None) == "train"
+
+
+def _key(value: Value) -> _Key:
+    return id(value.step), value.port
+
+
+def _accompanies(value: Value) -> bool:
+    return isinstance(value.type.element, _ACCOMPANY)
+
+
+def _first_needed(view: View, chosen: Callable[[Value], bool]) -> dict[int, Value]:
+    """Map each step (by id) to the first chosen value of a source that it depends on."""
+    found: dict[int, Value] = {}
+    for step in view.steps:
+        for _, value in step.edges():
+            if is_source(value.step):
+                needed = value if chosen(value) else None
+            else:
+                needed = found.get(id(value.step))
+            if needed is not None:
+                found.setdefault(id(step), needed)
+    return found
+
+
+def _leak_finding(name: str, value: Value, leak: Value, view: View) -> Finding:
+    back = view.way(value, leak)  # from the target to the prediction
+    reader, port = back[1]
+    return Finding(
+        "target-in-inference",
+        f"output {name!r} depends on {view.name(leak)}, the target that it should predict",
+        name,
+        reader,
+        port,
+        details=(Row("target", f"{view.name(leak)}: {leak.type}", f"made by {view.made(leak.step)}"),),
+        why=(
+            f"Graph {view.graph.name!r} is for inference, where nobody knows the target; and figures of a "
+            "model that sees it are too good.",
+        ),
+        trail=lambda: " -> ".join([view.name(leak), *(view.label(step) for step, _ in back[1:]), name]),
+        fixes=(
+            Fix(f"leave {view.label(reader)}.{port} open, if it is there for training only"),
+            Fix(f"compute {name!r} by a module that decodes step by step"),
+            Fix("mode train, if this graph is for training"),
+        ),
+    )
+
+
+def find_unused_outputs(view: View) -> Iterator[Finding]:
+    """Find what is given in vain, where that hints at a mistake.
+
+    That is: lengths or a mask declared as an open input beside the value whose padding they tell; and, in a
+    training, all targets of a data layer, scores of a module with weights, and the loss of a loss.
+    """
+    for step in view.steps:
+        if isinstance(step.module, GraphInputs):
+            yield from _idle_meters(step, view)
+        elif not view.training:
+            continue
+        elif step.module.role == "data":
+            yield from _idle_targets(step, view)
+        elif step.module.role == "loss" or view.has_weights(step.module):
+            yield from _idle_results(step, view)
+
+
+def _idle_meters(step: Step, view: View) -> Iterator[Finding]:
+    meters = [value for value in step.outputs.values() if measures_rows(value.type)]
+    known = {size for value in meters if view.is_used(value) for size in value.type.element.sizes()}
+    for value in meters:
+        for size in set(value.type.element.sizes()) - known:
+            measured = [
+                other
+                for other in step.outputs.values()
+                if view.is_used(other) and any(axis.size == size for axis in _time_axes(other))
+            ]
+            if measured:
+                name = view.name(measured[0])
+                yield _unused(
+                    value,
+                    view,
+                    f"They say how much of each row of {name} is real, and {name} is used without them.",
+                    f"connect {value.port} where {name} is used, or do not declare it",
+                )
+
+
+def _time_axes(value: Value) -> list[Axis]:
+    return [axis for axis in value.type.axes if axis.kind is Kind.TIME]
+
+
+def _idle_targets(step: Step, view: View) -> Iterator[Finding]:
+    targets = [step.outputs[port] for port in _declared(step) or () if port in step.outputs]
+    if targets and not any(view.is_used(value) for value in targets):
+        yield _unused(
+            targets[0],
+            view,
+            f"{view.label(step)} reads targets, and the training does without any of them.",
+            f"feed {view.name(targets[0])} to the loss, or read data without targets",
+        )
+
+
+def _idle_results(step: Step, view: View) -> Iterator[Finding]:
+    """Find scores that nothing trains, and losses of which only the by-products are used."""
+    wanted = Loss if step.module.role == "loss" else _PREDICTIONS
+    results = [value for value in step.outputs.values() if isinstance(value.type.element, wanted)]
+    if wanted is Loss and any(view.is_used(value) for value in results):
+        return
+    for value in results:
+        if not view.is_used(value):
+            label = view.label(step)
+            yield _unused(
+                value,
+                view,
+                f"What {label} has learned of it stays as it was, since no loss depends on it.",
+                f"add a loss of {view.name(value)}, or choose a {type(step.module).__name__} without it",
+            )
+
+
+def _unused(value: Value, view: View, why: str, fix: str) -> Finding:
+    name = view.name(value)
+    return Finding(
+        "unused-output",
+        f"{name} is used by nothing",
+        name,
+        value.step,
+        value.port,
+        details=(Row("given", str(value.type), f"made by {view.made(value.step)}"),),
+        why=(why,),
+        fixes=(Fix(fix),),
+    )
