@@ -224,7 +224,7 @@ def test_a_graph_of_a_thousand_steps_needs_no_stack() -> None:
 
 def test_outputs_have_to_be_values_with_names() -> None:
     batch = SpeechData(EN)()
-    for wrong in (None, {}, {"batch": batch}, {"x": 3}, {"a b": batch.audio}, [batch.audio]):
+    for wrong in (None, {}, {"batch": batch}, {"x": 3}, {"a b": batch.audio}, [3], []):
         with pytest.raises(GraphError) as caught:
             Graph(outputs=wrong)
         assert caught.value.code == "output"
@@ -232,8 +232,12 @@ def test_outputs_have_to_be_values_with_names() -> None:
     only = MelSpectrogram()
     assert only
     assert Graph(outputs={"text": batch.text}).outputs == {"text": batch.text}
-    with pytest.raises(GraphError, match="no mode 'test'"):
-        Graph(mode="test", outputs={"text": batch.text})
+    with pytest.raises(GraphError, match="no mode 'trian'") as caught:
+        Graph(mode="trian", outputs={"text": batch.text})  # type: ignore[arg-type]
+    assert caught.value.fixes[0].text == "did you mean 'train'?"
+    with pytest.raises(GraphError, match="no mode of type Record") as caught:
+        Graph("text", batch)  # type: ignore[arg-type]
+    assert caught.value.fixes[1].text == "write outputs=... if these are the outputs"
 
 
 def test_sizes_are_told_in_the_symbols_of_the_data() -> None:
@@ -278,7 +282,7 @@ def test_a_graph_is_a_module_of_another_and_shares_its_weights() -> None:
     encode = front_end()
     batch = SpeechData(EN)()
     found = encode(audio=batch.audio, audio_len=batch.audio_len)
-    assert str(found.encoded.type.axes) == "(B, F=1024, T//320 + 1)"
+    assert str(found.encoded.type.axes) == "(B, F=1024, T//320 + 1 at 50 Hz)"
     graph = Graph(outputs={"x": CTCHead(EN)(encoded=found.encoded).log_probs})
     assert graph.modules["ConvEncoder"] is encode.modules["ConvEncoder"]
     assert graph.inputs == {}
@@ -296,20 +300,21 @@ def test_a_nested_graph_checks_what_it_is_given() -> None:
         encode(audio=SpeechData(EN)().audio)
 
 
-def test_a_nested_graph_keeps_data_layers_of_its_own() -> None:
+def test_a_nested_graph_has_data_layers_of_its_own() -> None:
     batch = SpeechData(EN)()
     outside = inputs(audio=Audio(rate=16000, peak=1.0)[B, T])
     louder = Gain()(audio=outside.audio)
     graph = Graph(outputs={"louder": louder.audio, "text": batch.text})
     again = graph(audio=batch.audio)
-    assert again.text is batch.text
+    assert again.text.step.module is batch.text.step.module
+    assert again.text is not batch.text
     assert again.louder.type == batch.audio.type
 
 
 def test_a_graph_prints_what_it_takes_and_gives() -> None:
     assert repr(front_end()).splitlines() == [
         "Graph 'front_end' (both): 3 steps from audio, audio_len",
-        "  encoded: Acoustic[B, F=1024, T//320 + 1]",
+        "  encoded: Acoustic[B, F=1024, T//320 + 1 at 50 Hz]",
         "  encoded_len: Lengths(T//320 + 1)[B]",
     ]
 

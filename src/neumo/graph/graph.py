@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from neumo.graph.inputs import GraphInputs
-from neumo.graph.module import NeuralModule, label_of, name_of
+from neumo.graph.fixed import Fixed, UnknownName, unchangeable
+from neumo.graph.inputs import GraphInputs, used_inputs
+from neumo.graph.modes import Mode as Mode
+from neumo.graph.modes import check_mode, check_nesting
+from neumo.graph.module import NeuralModule, label_of
+from neumo.graph.names import name_modules, name_nestings, name_outputs
 from neumo.graph.order import cycle_error as cycle_error
 from neumo.graph.order import find_cycle as find_cycle
 from neumo.graph.order import order_steps as order_steps
+from neumo.graph.outputs import Outputs, read_outputs
 from neumo.graph.same import same_settings as same_settings
 from neumo.graph.same import same_structure
-from neumo.graph.value import Record, Step, Value, values_of
-from neumo.types import GraphError, Lengths, NeuralType, Obligation, Reason, Size, Symbol
+from neumo.graph.silence import check_silence
+from neumo.graph.symbols import SymbolOrigin as SymbolOrigin
+from neumo.graph.symbols import find_symbols
+from neumo.graph.value import Record, Step, Value
+from neumo.types import GraphError, Loss, NeuralType, Obligation, Reason, Size, Symbol
 
-Mode = Literal["both", "train", "infer"]
+if TYPE_CHECKING:
+    from neumo.graph.rules import Finding
+    from neumo.graph.summary import Counting, Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +48,6 @@ class Assumption:
         return f"{self.port}: {self.obligation}"
 
 
-@dataclass(frozen=True, slots=True)
-class SymbolOrigin:
-    """Tells where the number behind a symbol is found: an axis of a value, and the lengths that count it."""
-
-    value: Value
-    axis: int | None  # None where only lengths mention the symbol
-    lengths: Value | None
-
-
 class Graph:
     """Holds named outputs and, found by walking back from them, the steps that produce them.
 
@@ -58,48 +60,125 @@ class Graph:
     Graph 'widen' (both): 2 steps from audio
       audio: Audio(rate=16000)[B, 2*T]
 
-    `outputs` maps names to values. `mode` says what the graph is for: "train", "infer" or "both". Steps that
-    no output needs are not part of the graph. Raises `GraphError` for outputs that are not values, for two
-    modules of one name, and for a cycle (which only hand-made steps can have).
+    `outputs` maps names to values; a value, a record or a list of them names its outputs by their ports,
+    and by module and port where those collide. `mode` says what the graph is for: "train", "infer" or "both".
+    Steps that no output needs are not part of the graph. `silence` maps rules to the reasons why this graph
+    need not keep them.
+
+    A graph is a value: it cannot be changed, it can be called inside another graph, and two graphs of equal
+    modules and wiring are equal. `graph["encoder"]` is a module by its name, `len(graph)` counts the modules.
+
+    Raises `GraphError` for outputs that are not values, for two modules of one name, for a nested graph of
+    a mode that does not go with this one, and for a cycle (which only hand-made steps can have).
     """
+
+    name: str
+    mode: Mode
+    outputs: Fixed[Value]
+    inputs: Fixed[Value]
+    modules: Fixed[NeuralModule]
+    steps: tuple[Step, ...]
+    silence: Fixed[str]
 
     def __init__(
         self,
         name: str = "graph",
         mode: Mode = "both",
-        outputs: Mapping[str, Value] | Record | None = None,
+        outputs: Outputs | None = None,
         *,
+        silence: Mapping[str, str] | None = None,
         names: Mapping[str, NeuralModule] | None = None,
     ) -> None:
-        self.name = name
-        self.mode: Mode = mode
-        self.outputs: dict[str, Value] = _checked_outputs(outputs)
-        if mode not in ("both", "train", "infer"):
-            raise GraphError(
-                f"a graph has no mode {mode!r}", code="mode", fixes=["mode is both, train or infer"]
-            )
-        self.steps: list[Step] = order_steps(value.step for value in self.outputs.values())
-        self.modules: dict[str, NeuralModule] = _name_modules(self.steps, names or {})
-        self.inputs: dict[str, Value] = _open_inputs(self.steps, self.outputs)
+        check_mode(mode)
+        chosen = read_outputs(outputs)
+        steps = order_steps(each.value.step for each in chosen)
+        check_nesting(name, mode, steps)
+        modules = name_modules(steps, names or {})
+        named = name_outputs(chosen, {id(module): key for key, module in modules.items()})
+        owner = f"graph {name!r}"
+        self.__dict__.update(
+            name=name,
+            mode=mode,
+            outputs=Fixed(named, "output", owner),
+            steps=tuple(steps),
+            modules=Fixed(modules, "module", owner, "unknown-module"),
+            inputs=Fixed(used_inputs(steps, named), "input", owner),
+            silence=Fixed(check_silence(silence), "silenced rule", owner, "silence"),
+        )
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise unchangeable(f"{name!r} of graph {self.name!r}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise unchangeable(f"{name!r} of graph {self.name!r}")
 
     def __repr__(self) -> str:
         rows = [f"  {name}: {value.type}" for name, value in self.outputs.items()]
         takes = f" from {', '.join(self.inputs)}" if self.inputs else ""
         return "\n".join([f"Graph {self.name!r} ({self.mode}): {len(self.steps)} steps{takes}", *rows])
 
+    def __bool__(self) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        return len(self.modules)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.modules)
+
+    def __contains__(self, module: object) -> bool:
+        return module in self.modules if isinstance(module, str) else id(module) in self._names
+
+    def __getitem__(self, name: str) -> NeuralModule:
+        return self.modules[name]
+
     def name_of(self, module: NeuralModule) -> str:
         """Give the name of a module in this graph: its own, or else its class, numbered if need be."""
-        for name, known in self.modules.items():
-            if known is module:
-                return name
-        raise GraphError(f"{label_of(module)} is not part of graph {self.name!r}", code="name")
+        name = self._names.get(id(module))
+        if name is None:
+            raise UnknownName(f"{label_of(module)} is not part of graph {self.name!r}", code="unknown-module")
+        return name
+
+    @property
+    def nested(self) -> dict[str, Graph]:
+        """The graphs that were called to make this one, by name: `front`, and `front_2` for a second call."""
+        return {name: call.graph for name, call in name_nestings(self.steps).items()}
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the graph can run alone: one data layer feeds it, and it has no open inputs."""
+        return not self.inputs and sum(step.module.role == "data" for step in self.steps) == 1
+
+    @property
+    def is_trainable(self) -> bool:
+        """Whether an output is a loss that is computed from a module with weights, and the mode allows it."""
+        losses = [value.step for value in self.outputs.values() if isinstance(value.type.element, Loss)]
+        return self.mode != "infer" and any(step.module.trainable for step in order_steps(losses))
 
     def prune(self, *names: str) -> Graph:
         """Keep only some outputs and what they need; modules keep their names."""
+        return self._with({name: self.outputs[name] for name in names})
+
+    def rename(self, /, **names: str) -> Graph:
+        """Give outputs other names: `graph.rename(log_probs="scores")` is a graph with `scores` in its place.
+
+        Raises `GraphError` if there is no such output, or two would have one name.
+        """
         for name in names:
-            self._check_output(name)
-        kept = {name: self.outputs[name] for name in names}
-        return Graph(self.name, self.mode, kept, names=self.modules)
+            self.outputs[name]  # or say that there is none
+        renamed = {names.get(name, name): value for name, value in self.outputs.items()}
+        if len(renamed) < len(self.outputs):
+            kept = [names.get(name, name) for name in self.outputs]
+            twice = next(name for name in kept if kept.count(name) > 1)
+            raise GraphError(
+                f"two outputs of graph {self.name!r} would be called {twice!r}",
+                code="output",
+                details=[f"its outputs are {', '.join(self.outputs)}"],
+            )
+        return self._with(renamed)
+
+    def _with(self, outputs: Mapping[str, Value]) -> Graph:
+        return Graph(self.name, self.mode, outputs, silence=self.silence, names=self.modules)
 
     def assumptions(self) -> list[Assumption]:
         """List what was taken on trust, port by port, because a type did not say."""
@@ -115,10 +194,16 @@ class Graph:
             (f"{self._label(step)}.{port}", reason) for step in self.steps for port, reason in step.warnings
         ]
 
-    @property
+    def findings(self) -> list[Finding]:
+        """List the rules beyond single connections that this graph breaks, such as a loss without weights."""
+        from neumo.graph.rules import find
+
+        return find(self)
+
+    @cached_property
     def symbols(self) -> dict[Symbol, SymbolOrigin]:
         """Map each symbol of the graph to where its number is found when the graph runs."""
-        return _find_symbols(self.steps)
+        return find_symbols(self.steps)
 
     def size(self, value: Value | str, axis: int) -> Size | None:
         """Give the size of an axis in terms of `symbols`; None where it is only known at run time.
@@ -126,7 +211,6 @@ class Graph:
         `value` is a value of the graph or the name of an output; `axis` counts from 0.
         """
         if isinstance(value, str):
-            self._check_output(value)
             value = self.outputs[value]
         axes = value.type.axes
         if not -len(axes) <= axis < len(axes):
@@ -137,11 +221,39 @@ class Graph:
         """List all values of the graph in the order in which they are made."""
         return [value for step in self.steps for value in step.outputs.values()]
 
+    def consumers(self, value: Value) -> list[tuple[Step, str]]:
+        """List who takes a value, as (step, port); `value.step` is who makes it."""
+        return list(self._consumers.get((id(value.step), value.port), ()))
+
     def fits(self, wanted: NeuralType) -> list[Value]:
         """List the values of the graph that could feed a port of type `wanted` without any assumption."""
         from neumo.graph.candidates import fits_alone
 
         return [value for value in self.values() if fits_alone(wanted, value.type)]
+
+    def summary(self, factory: Counting | None = None) -> Summary:
+        """Tell the modules with kind, role and ports, and what goes in and comes out; it prints as a table.
+
+        With a factory, the weights of each module are counted as well (and made, if they do not exist yet).
+        """
+        from neumo.graph.summary import summarise
+
+        return summarise(self, factory)
+
+    def dynamic_axes(self) -> dict[str, dict[int, str]]:
+        """Name the axes of inputs and outputs that change from batch to batch, as exporters want them."""
+        from neumo.graph.dynamic import dynamic_axes
+
+        return dynamic_axes(self)
+
+    def to_torch(self, *args: Any, **settings: Any) -> Any:
+        """Make a plain `torch.nn.Module` of the graph; see `neumo.backends.torch.graph_module.to_torch`.
+
+        Raises `BackendError` if torch is not installed.
+        """
+        from neumo.graph.frameworks import load_room
+
+        return load_room("torch", "graph_module").to_torch(self, *args, **settings)
 
     def __call__(self, /, *values: Value, **ports: Value | None) -> Record:
         """Use this graph inside another one: its open inputs become `ports`; its modules are shared."""
@@ -151,10 +263,18 @@ class Graph:
 
     def __eq__(self, other: object) -> bool:
         """Say whether both have the same modules by fields, the same wiring and the same outputs."""
-        return isinstance(other, Graph) and self.mode == other.mode and same_structure(self, other)
+        if not isinstance(other, Graph):
+            return False
+        alike = self.mode == other.mode and self.silence == other.silence
+        return alike and same_structure(self, other)
 
     def __hash__(self) -> int:
         return hash((self.mode, len(self.steps), tuple(sorted(self.outputs))))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copy and pickle what a graph is; what was worked out from it is worked out again."""
+        cached = ("_names", "_consumers", "symbols")
+        return {key: value for key, value in self.__dict__.items() if key not in cached}
 
     def text(self) -> str:
         """Draw the graph as text, one step a line, with the type of each value."""
@@ -192,114 +312,17 @@ class Graph:
 
         return load_graph(path)
 
-    def _check_output(self, name: str) -> None:
-        if name not in self.outputs:
-            from difflib import get_close_matches
+    @cached_property
+    def _names(self) -> dict[int, str]:
+        return {id(module): name for name, module in self.modules.items()}
 
-            near = get_close_matches(name, self.outputs, n=1, cutoff=0.5)
-            raise GraphError(
-                f"graph {self.name!r} has no output {name!r}",
-                code="output",
-                details=[f"its outputs are {', '.join(self.outputs)}"],
-                fixes=[f"did you mean {near[0]!r}?"] if near else [],
-            )
+    @cached_property
+    def _consumers(self) -> dict[tuple[int, str], list[tuple[Step, str]]]:
+        found: dict[tuple[int, str], list[tuple[Step, str]]] = {}
+        for step in self.steps:
+            for port, value in step.edges():
+                found.setdefault((id(value.step), value.port), []).append((step, port))
+        return found
 
     def _label(self, step: Step) -> str:
         return label_of(step.module) if isinstance(step.module, GraphInputs) else self.name_of(step.module)
-
-
-def _checked_outputs(outputs: object) -> dict[str, Value]:
-    if isinstance(outputs, Record):
-        outputs = values_of(outputs)
-    if not isinstance(outputs, Mapping) or not outputs:
-        _refuse_outputs("a graph needs at least one output")
-    checked: dict[str, Value] = {}
-    for name, value in cast("Mapping[object, object]", outputs).items():
-        if isinstance(value, Record) and len(value) == 1:
-            (value,) = value
-        if not isinstance(name, str) or not name.isidentifier():
-            _refuse_outputs(f"{name!r} cannot name an output")
-        if not isinstance(value, Value):
-            _refuse_outputs(f"output {name!r} is {_kind(value)}, not a value of a graph")
-        checked[name] = value
-    return checked
-
-
-def _refuse_outputs(what: str) -> NoReturn:
-    raise GraphError(
-        what, code="output", fixes=['write outputs={"loss": loss.loss}: a name, and a value of a record']
-    )
-
-
-def _kind(value: object) -> str:
-    return "a record of several values" if isinstance(value, Record) else f"a {type(value).__name__}"
-
-
-def _name_modules(steps: list[Step], known: Mapping[str, NeuralModule]) -> dict[str, NeuralModule]:
-    """Name each module: as before pruning, by `named`, or by class, numbered in the order of composition."""
-    modules = list({id(s.module): s.module for s in steps if not isinstance(s.module, GraphInputs)}.values())
-    before = {id(module): name for name, module in known.items()}
-    taken: dict[str, NeuralModule] = {}
-    for module in modules:
-        given = before.get(id(module)) or name_of(module)
-        if given is None:
-            continue
-        if given in taken:
-            raise GraphError(
-                f"two modules are named {given!r}",
-                code="name",
-                details=[f"one is {taken[given]!r}", f"the other is {module!r}"],
-                fixes=["give each object its own name, or call one object twice to share its weights"],
-            )
-        taken[given] = module
-    names = {id(module): name for name, module in taken.items()}
-    named: dict[str, NeuralModule] = {}
-    for module in modules:
-        name = names.get(id(module)) or _free_name(type(module).__name__, taken | named)
-        named[name] = module
-    return named
-
-
-def _free_name(name: str, taken: Mapping[str, NeuralModule]) -> str:
-    if name not in taken:
-        return name
-    number = 2
-    while f"{name}_{number}" in taken:
-        number += 1
-    return f"{name}_{number}"
-
-
-def _open_inputs(steps: list[Step], outputs: Mapping[str, Value]) -> dict[str, Value]:
-    """Collect the open inputs that a step or an output uses."""
-    used = [value for step in steps for _, value in step.edges()] + list(outputs.values())
-    found: dict[str, Value] = {}
-    for value in used:
-        if isinstance(value.step.module, GraphInputs) and found.setdefault(value.port, value) is not value:
-            raise GraphError(
-                f"two open inputs are called {value.port!r}",
-                code="input",
-                fixes=["declare all open inputs of a graph in one call of inputs(...)"],
-            )
-    order = [value for step in steps for value in step.outputs.values()]
-    return {value.port: value for value in order if found.get(value.port) is value}
-
-
-def _find_symbols(steps: list[Step]) -> dict[Symbol, SymbolOrigin]:
-    axes: dict[Symbol, tuple[Value, int]] = {}
-    counts: dict[Symbol, Value] = {}
-    for value in (value for step in steps for value in step.outputs.values()):
-        for index, axis in enumerate(value.type.axes):
-            symbol = axis.symbol
-            if symbol is not None:
-                axes.setdefault(symbol, (value, index))
-        if isinstance(value.type.element, Lengths):
-            symbol = None if value.type.element.of is None else value.type.element.of.symbol
-            if symbol is not None:
-                counts.setdefault(symbol, value)
-    origins = {
-        symbol: SymbolOrigin(value, index, counts.get(symbol)) for symbol, (value, index) in axes.items()
-    }
-    rest = {
-        symbol: SymbolOrigin(value, None, value) for symbol, value in counts.items() if symbol not in origins
-    }
-    return origins | rest

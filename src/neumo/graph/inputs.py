@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from neumo.graph.module import NeuralModule, Role
 from neumo.graph.signature import Signature
-from neumo.types import NeuralType
+from neumo.types import GraphError, NeuralType
 
 if TYPE_CHECKING:
     from neumo.graph.graph import Graph
     from neumo.graph.source import Location
-    from neumo.graph.value import Record
+    from neumo.graph.value import Record, Step, Value
 
 
 def _no_ports() -> Mapping[str, NeuralType]:
@@ -47,7 +47,8 @@ class GraphPorts(NeuralModule):
             module = value.step.module
             declared[name] = module.ports[name] if isinstance(module, GraphInputs) else value.type
         ports = cls(declared)
-        return ports.named(graph.name) if graph.name.isidentifier() else ports
+        ports.__dict__["_name"] = graph.name  # what messages call it; any text may name a graph
+        return ports
 
     def signature(self) -> Signature:
         """Take the declared ports, and give nothing."""
@@ -73,3 +74,18 @@ def open_inputs(ports: Mapping[str, NeuralType], location: Location | None = Non
     from neumo.graph.compose import compose
 
     return compose(GraphInputs(dict(ports)).named("inputs"), {}, location=location)
+
+
+def used_inputs(steps: Sequence[Step], outputs: Mapping[str, Value]) -> dict[str, Value]:
+    """Collect the open inputs that a step or an output uses; raises `GraphError` if two have one name."""
+    used = [value for step in steps for _, value in step.edges()] + list(outputs.values())
+    found: dict[str, Value] = {}
+    for value in used:
+        if isinstance(value.step.module, GraphInputs) and found.setdefault(value.port, value) is not value:
+            raise GraphError(
+                f"two open inputs are called {value.port!r}",
+                code="input",
+                fixes=["declare all open inputs of a graph in one call of inputs(...)"],
+            )
+    order = [value for step in steps for value in step.outputs.values()]
+    return {value.port: value for value in order if found.get(value.port) is value}

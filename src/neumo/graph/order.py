@@ -52,18 +52,19 @@ def find_cycle(uses: Mapping[str, Iterable[str]]) -> list[str] | None:
     """
     done: set[str] = set()
     for start in uses:
-        path: list[str] = []
+        path: dict[str, None] = {}  # in order, and quick to ask
         stack: list[Iterator[str]] = [iter([start])]
         while stack:
             name = next(stack[-1], None)
             if name is None:
                 stack.pop()
                 if path:
-                    done.add(path.pop())
+                    done.add(path.popitem()[0])
             elif name in path:
-                return [*path[path.index(name) :], name]
+                names = list(path)
+                return [*names[names.index(name) :], name]
             elif name not in done:
-                path.append(name)
+                path[name] = None
                 stack.append(iter(uses.get(name, ())))
     return None
 

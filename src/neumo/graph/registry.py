@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from neumo.graph.module import NeuralModule
 
 # Our own rooms that define modules; a name that is not known yet makes the registry look into these only.
-COLLECTIONS = ("neumo.graph.adapters", "neumo.graph.inputs", "neumo.metrics", "neumo.asr.modules")
+COLLECTIONS = (
+    "neumo.graph.adapters",
+    "neumo.graph.inputs",
+    "neumo.graph.multi",
+    "neumo.metrics",
+    "neumo.asr.modules",
+)
 
 _kinds: dict[str, dict[str, type[NeuralModule]]] = {}  # class name -> {module.qualname: class}, oldest first
 

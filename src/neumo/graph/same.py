@@ -49,7 +49,10 @@ def _same_input(left: Value, right: Value) -> bool:
 def _same_module(one: NeuralModule, two: NeuralModule, modules: dict[int, NeuralModule]) -> bool:
     if isinstance(one, GraphInputs):
         return isinstance(two, GraphInputs)  # their ports are compared one by one, as far as they are used
-    return modules.setdefault(id(one), two) is two and same_settings(one, two)
+    if id(one) in modules:
+        return modules[id(one)] is two  # and their fields were compared at the first call
+    modules[id(one)] = two
+    return same_settings(one, two)
 
 
 def _sorted_edges(step: Step) -> list[tuple[str, Value]]:

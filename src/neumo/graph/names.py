@@ -1,0 +1,112 @@
+"""The names of modules, of nested graphs and of outputs that were given none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from neumo.graph.inputs import GraphInputs
+from neumo.graph.module import NeuralModule, label_of, name_of
+from neumo.graph.nest import Nesting
+from neumo.graph.outputs import Chosen
+from neumo.graph.value import Step, Value
+from neumo.types import GraphError
+
+
+def name_modules(steps: Iterable[Step], known: Mapping[str, NeuralModule]) -> dict[str, NeuralModule]:
+    """Name each module of some steps, in their order.
+
+    A module is called as it was before (`known`, in a pruned graph), or as `named` says; else as in the
+    nested graph that it comes from, or by its class. Of two with one name the later one is numbered.
+    """
+    steps = list(steps)
+    modules = list({id(s.module): s.module for s in steps if not isinstance(s.module, GraphInputs)}.values())
+    names = _given_names(modules, known)
+    taken = set(names.values())
+    for key, name in _inner_names(steps).items():
+        if key not in names and name not in taken:
+            names[key] = name
+            taken.add(name)
+    numbers: dict[str, int] = {}
+    for module in modules:
+        if id(module) not in names:
+            names[id(module)] = free_name(type(module).__name__, taken, numbers)
+    return {names[id(module)]: module for module in modules}
+
+
+def _given_names(modules: Iterable[NeuralModule], known: Mapping[str, NeuralModule]) -> dict[int, str]:
+    before = {id(module): name for name, module in known.items()}
+    taken: dict[str, NeuralModule] = {}
+    for module in modules:
+        given = before.get(id(module)) or name_of(module)
+        if given is None:
+            continue
+        if given in taken:
+            raise GraphError(
+                f"two modules are named {given!r}",
+                code="name",
+                details=[f"one is {taken[given]!r}", f"the other is {module!r}"],
+                fixes=["give each object its own name, or call one object twice to share its weights"],
+            )
+        taken[given] = module
+    return {id(module): name for name, module in taken.items()}
+
+
+def _inner_names(steps: Iterable[Step]) -> dict[int, str]:
+    """What the modules of nested graphs are called in them: their weights keep their names."""
+    found: dict[int, str] = {}
+    for step in steps:
+        if step.within:
+            found.setdefault(id(step.module), step.within[0].graph.name_of(step.module))
+    return found
+
+
+def name_nestings(steps: Iterable[Step]) -> dict[str, Nesting]:
+    """Name each call of a nested graph: `front`, `front_2` for its second use."""
+    taken: set[str] = set()
+    numbers: dict[str, int] = {}
+    calls = {id(step.within[0]): step.within[0] for step in steps if step.within}
+    return {free_name(call.graph.name, taken, numbers): call for call in calls.values()}
+
+
+def name_outputs(chosen: Iterable[Chosen], modules: Mapping[int, str]) -> dict[str, Value]:
+    """Name the outputs; those without a name of their own by what they are called in their records.
+
+    The first of several that are called alike keeps the name; the others get that of their module before it.
+    A module that is called again numbers its values: `y`, `y_2`, `y_3`. `modules` are names by `id`.
+    """
+    outputs: dict[str, Value] = {}
+    numbers: dict[str, int] = {}
+    taken: set[str] = set()
+    for each in chosen:
+        module, rival = each.value.step.module, outputs.get(each.name)
+        stem = each.name
+        if rival is not None and rival.step.module is not module:
+            stem = f"{snake(modules.get(id(module)) or label_of(module))}_{stem}"
+        outputs[each.name if each.given else free_name(stem, taken, numbers)] = each.value
+    return outputs
+
+
+def free_name(stem: str, taken: set[str], numbers: dict[str, int]) -> str:
+    """Take the first free name of `stem`, `stem_2`, `stem_3`; `numbers` remembers where to go on.
+
+    >>> taken, numbers = {"mel"}, {}
+    >>> free_name("mel", taken, numbers), free_name("mel", taken, numbers), sorted(taken)
+    ('mel_2', 'mel_3', ['mel', 'mel_2', 'mel_3'])
+    """
+    name, number = stem, numbers.get(stem, 2)
+    while name in taken:
+        name = f"{stem}_{number}"
+        number += 1
+    numbers[stem] = number
+    taken.add(name)
+    return name
+
+
+def snake(name: str) -> str:
+    """Write the name of a class as the name of a value.
+
+    >>> snake("MelSpectrogram"), snake("CTCLoss_2")
+    ('mel_spectrogram', 'ctc_loss_2')
+    """
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

@@ -1,0 +1,29 @@
+"""What a graph silences: rules that it need not keep, each with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from neumo.types import GraphError
+
+
+def check_silence(silence: object) -> dict[str, str]:
+    """Give what is silenced by the name of the rule; raises `GraphError` where a reason is missing.
+
+    >>> check_silence({"loss-reaches-weights": "the weights are frozen on purpose"})
+    {'loss-reaches-weights': 'the weights are frozen on purpose'}
+    """
+    if silence is None:
+        return {}
+    fixes = ['silence={"loss-reaches-weights": "the encoder is frozen on purpose"}']
+    if not isinstance(silence, Mapping):
+        what = f"silence maps rules to reasons, and is a {type(silence).__name__}"
+        raise GraphError(what, code="silence", fixes=fixes)
+    checked: dict[str, str] = {}
+    for rule, reason in cast("Mapping[object, object]", silence).items():
+        if not isinstance(rule, str) or not isinstance(reason, str) or not reason.strip():
+            what = f"{rule!r} is silenced without a reason"
+            raise GraphError(what, code="silence", why="Somebody will ask why.", fixes=fixes)
+        checked[rule] = reason
+    return checked
