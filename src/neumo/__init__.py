@@ -35,11 +35,13 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     "neumo.metrics": ("CharErrorRate", "WordErrorRate", "char_error_rate", "word_error_rate"),
     "neumo.types": (
         "ANY", "Acoustic", "Alignment", "Any_", "AtLeast", "Audio", "Axis", "B", "BackendError", "Binding",
-        "C", "CheckpointError", "Comparison", "ConfigError", "DataError", "Element", "Environment", "F",
-        "Features", "Flags", "GraphError", "H", "Ids", "Item", "Kind", "Latent", "Lengths", "LogProbs",
-        "Logits", "Loss", "MFCC", "Mask", "Mel", "NeumoError", "NeuralType", "ONE", "Obligation", "Outcome",
-        "PortError", "Probs", "Reason", "Relation", "Score", "Scores", "Size", "Spectrogram", "Symbol", "T",
-        "Text", "U", "V", "Var", "Vocab", "W", "compare", "parse",
+        "C", "CheckpointError", "Comparison", "ConfigError", "DataError", "DialogueState", "Durations",
+        "Element", "Environment", "F", "Features", "Flags", "GraphError", "H", "Hypotheses", "Ids", "Image",
+        "Item", "Kind", "Latent", "Lengths", "LogDet", "LogProbs", "Logits", "Loss", "MFCC", "Mask", "Mel",
+        "NeumoError", "NeuralType", "ONE", "Obligation", "Outcome", "Pitch", "PortError", "Positions",
+        "Probs", "Reason", "Relation", "Score", "Scores", "Size", "Speaker", "Spectrogram", "State",
+        "Strings", "Struct", "Symbol", "T", "Text", "U", "V", "Values", "Var", "Vocab", "W", "clock_of",
+        "compare", "parse",
     ),
 }  # fmt: skip
 _WHERE = {name: room for room, names in _ROOMS.items() for name in names}

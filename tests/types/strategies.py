@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from hypothesis import strategies as st
 
@@ -14,27 +15,39 @@ from neumo.types import (
     AtLeast,
     Audio,
     Axis,
+    DialogueState,
+    Durations,
     Element,
     Features,
     Flags,
+    Hypotheses,
     Ids,
+    Image,
     Item,
     Kind,
     Latent,
     Lengths,
+    LogDet,
     Logits,
     LogProbs,
     Loss,
     Mask,
     Mel,
     NeuralType,
+    Pitch,
+    Positions,
     Probs,
     Score,
     Scores,
     Size,
+    Speaker,
     Spectrogram,
+    State,
+    Strings,
+    Struct,
     Symbol,
     Text,
+    Values,
     Var,
     Vocab,
     facets_of,
@@ -80,19 +93,23 @@ def vocabs(draw: st.DrawFn) -> Vocab:
     return Vocab(found, name, pad=draw(role), blank=draw(role), bos=draw(role), unit=unit)
 
 
+clocks = st.builds(Fraction, st.integers(1, 48000), st.integers(1, 400))
+
+
 @st.composite
 def axes(draw: st.DrawFn) -> Axis:
-    """Any axis: symbolic, fixed, dynamic, of a vocabulary, or the singleton."""
+    """Any axis: symbolic, fixed, dynamic, of a vocabulary, or the singleton; time axes may have a clock."""
     kind = draw(st.sampled_from([k for k in Kind if k is not Kind.SINGLETON]))
     form = draw(st.integers(0, 5))
     if form == 0:
         return Axis(Kind.SINGLETON, 1)
+    clock = draw(clocks) if kind is Kind.TIME and draw(st.booleans()) else None
     if form == 1:
-        return Axis(kind, None)
+        return Axis(kind, None, None, clock)
     if form == 2:
         vocab = draw(vocabs())
         return Axis(Kind.VOCAB, len(vocab), vocab)
-    return Axis(kind, draw(sizes))
+    return Axis(kind, draw(sizes), None, clock)
 
 
 texts = st.one_of(
@@ -106,16 +123,15 @@ values = st.one_of(st.integers(-(10**6), 10**6), floats, st.booleans(), texts)
 variables = st.builds(Var, st.sampled_from(("rate", "x_1", "n-mels")))
 
 CLASSES: tuple[type[Element], ...] = (
-    MFCC, Acoustic, Alignment, Any_, Audio, DialectMel, Features, Flags, Ids, Item, Latent, Lengths, LogProbs,
-    Logits, Loss, Mask, Mel, Probs, Score, Scores, Spectrogram, Text,
+    MFCC, Acoustic, Alignment, Any_, Audio, DialectMel, DialogueState, Durations, Features, Flags, Hypotheses,
+    Ids, Image, Item, Latent, Lengths, LogDet, LogProbs, Logits, Loss, Mask, Mel, Pitch, Positions, Probs,
+    Score, Scores, Speaker, Spectrogram, State, Strings, Text, Values,
 )  # fmt: skip
 BY_KIND = {
     "value": values,
     "size": sizes,
     "vocab": st.one_of(vocabs(), vocabs().map(AtLeast)),
 }
-
-CHOICES = {(Mask, "true"): ("keep", "pad"), (Lengths, "unit"): ("count", "fraction")}
 
 
 @st.composite
@@ -128,17 +144,30 @@ def elements(draw: st.DrawFn) -> Element:
         if choice == 0:
             found[name] = draw(variables)
         elif choice <= 2:
-            choices = CHOICES.get((cls, name))
-            found[name] = draw(st.sampled_from(choices) if choices else BY_KIND[facet.kind])
+            found[name] = draw(st.sampled_from(facet.choices) if facet.choices else BY_KIND[facet.kind])
         elif choice == 3:
             found[name] = None
     return cls(**found)
 
 
-types = st.builds(
-    NeuralType,
-    elements(),
-    st.lists(axes(), max_size=4).map(tuple),
-    optional=st.booleans(),
-    many=st.booleans(),
-)
+@st.composite
+def bracketed(draw: st.DrawFn, element: st.SearchStrategy[Element], most: int = 4) -> NeuralType:
+    """A type: some axes behind an element, the first ones maybe lists; no axis contradicts the element."""
+    found = draw(st.lists(axes(), max_size=most))
+    listed = draw(st.sampled_from((0, 0, 0, 1, 2)))
+    shown = [axis.list() if n < listed else axis for n, axis in enumerate(found)]
+    return Any_()[tuple(shown)].with_element(draw(element))
+
+
+structs = st.dictionaries(
+    st.sampled_from(("text", "score", "best", "fields")), bracketed(elements(), 2), min_size=1, max_size=3
+).map(lambda fields: Struct(**fields))
+
+
+@st.composite
+def types(draw: st.DrawFn) -> NeuralType:
+    """Any type, some of them structs, optional, variadic or of training only."""
+    found = draw(bracketed(st.one_of(elements(), elements(), elements(), structs)))
+    found = found.as_optional() if draw(st.booleans()) else found
+    found = found.as_many() if draw(st.booleans()) else found
+    return found.only(draw(st.sampled_from((None, None, "train"))))

@@ -60,6 +60,47 @@ def test_indexing_with_axes_makes_a_type():
     assert Ids().optional()[B].optional
     assert Ids().optional()[B, T].axes == (B, T)
     assert Loss().many()[()].many
+    assert Ids().only("train")[B, T].when == "train"
+
+
+def test_what_a_port_is_for_can_be_said_in_any_order():
+    for wrapped in (
+        Ids().optional().many().only("train"),
+        Ids().only("train").many().optional(),
+        Ids().many().optional().only("train"),
+    ):
+        assert wrapped[B, T] == Ids()[B, T].as_optional().as_many().only("train")
+
+
+def test_a_port_of_training_differs_from_one_of_every_mode():
+    always, training = Ids()[B, T], Ids()[B, T].only("train")
+    assert training != always
+    assert hash(training) != hash(always)
+    assert training.only(None) == always
+
+
+def test_copies_of_a_type_of_training_stay_in_training():
+    t = Ids()[B, T].only("train")
+    copies = [
+        t.as_optional(),
+        t.as_required(),
+        t.as_many(),
+        t.as_single(),
+        t.with_element(Loss()),
+        t.with_axes(B),
+        t.map_axes(lambda axis: B),
+        t.fresh(),
+        t.substitute({T.symbol: Size.of(7)}),
+        pickle.loads(pickle.dumps(t)),
+    ]
+    assert [copy.when for copy in copies] == ["train"] * len(copies)
+
+
+def test_a_mode_that_there_is_not_is_refused():
+    test: Any = "test"
+    with pytest.raises(ConfigError, match="not when 'test'") as caught:
+        Loss()[()].only(test)
+    assert caught.value.code == "when"
 
 
 def test_facets_are_inherited():

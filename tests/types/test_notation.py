@@ -38,7 +38,7 @@ EN = Vocab.english()
 LETTERS = {"letters": EN, "de": Vocab("abc", name="de")}
 
 
-@given(types)
+@given(types())
 def test_printed_types_read_back(t):
     again = parse(str(t))
     assert again == t
@@ -70,6 +70,9 @@ def test_printed_elements_read_back(element):
         (Ids(EN).optional()[B, T], "Ids(en[28]#c4af7923)?[B, T]"),
         (Loss().many()[()], "Loss*[]"),
         (Loss()[()].as_many().as_optional(), "Loss?*[]"),
+        (Ids(EN).only("train")[B, U], "Ids(en[28]#c4af7923)[B, U] when train"),
+        (Ids().optional().many().only("train")[B, U], "Ids?*[B, U] when train"),
+        (Loss().only("train")[()], "Loss[] when train"),
         (Audio(rate=Var("rate"))[B, T(None)], "Audio(rate=$rate)[B, T=?]"),
         (Text("bert")[B, T, F("D")], "Text(bert)[B, T, F=D]"),
         (Text("my model")[B], 'Text("my model")[B]'),
@@ -130,6 +133,9 @@ def test_the_names_come_before_the_vocabularies_of_the_process():
         ("Mel[B", r"expected ',' here"),
         ("Mel", r"expected '\[' here"),
         ("Mel[B] x", "nothing may follow here"),
+        ("Mel[B] when", "expected 'train' here"),
+        ("Mel[B] when test", "expected 'train' here"),
+        ("Mel[B] when train x", "nothing may follow here"),
         ("Mel[B];", "unexpected character here"),
         ("Mel(n_mel=3)[B]", "Mel has no facet 'n_mel'.*did you mean 'n_mels'"),
         ("Mel(rate=1, rate=2)[B]", "rate is given twice"),

@@ -20,6 +20,17 @@ from neumo.types.compare import Obligation as Obligation
 from neumo.types.compare import Outcome as Outcome
 from neumo.types.compare import Reason as Reason
 from neumo.types.compare import compare as compare
+from neumo.types.domain import DialogueState as DialogueState
+from neumo.types.domain import Durations as Durations
+from neumo.types.domain import Hypotheses as Hypotheses
+from neumo.types.domain import Image as Image
+from neumo.types.domain import LogDet as LogDet
+from neumo.types.domain import Pitch as Pitch
+from neumo.types.domain import Positions as Positions
+from neumo.types.domain import Speaker as Speaker
+from neumo.types.domain import State as State
+from neumo.types.domain import Strings as Strings
+from neumo.types.domain import Values as Values
 from neumo.types.element import MFCC as MFCC
 from neumo.types.element import Acoustic as Acoustic
 from neumo.types.element import Alignment as Alignment
@@ -76,7 +87,9 @@ from neumo.types.scheme import rigid_scope as rigid_scope
 from neumo.types.scheme import solve_order as solve_order
 from neumo.types.size import Size as Size
 from neumo.types.size import Symbol as Symbol
+from neumo.types.structs import Struct as Struct
 from neumo.types.type import NeuralType as NeuralType
+from neumo.types.type import clock_of as clock_of
 from neumo.types.vocab import AtLeast as AtLeast
 from neumo.types.vocab import Encoding as Encoding
 from neumo.types.vocab import Relation as Relation
@@ -103,6 +116,8 @@ __all__ = [
     "Comparison",
     "ConfigError",
     "DataError",
+    "DialogueState",
+    "Durations",
     "Element",
     "Encoding",
     "Environment",
@@ -113,12 +128,15 @@ __all__ = [
     "Flags",
     "GraphError",
     "H",
+    "Hypotheses",
     "Ids",
+    "Image",
     "Instance",
     "Item",
     "Kind",
     "Latent",
     "Lengths",
+    "LogDet",
     "LogProbs",
     "Logits",
     "Loss",
@@ -128,7 +146,9 @@ __all__ = [
     "NeuralType",
     "Obligation",
     "Outcome",
+    "Pitch",
     "PortError",
+    "Positions",
     "Probs",
     "Reason",
     "Relation",
@@ -139,16 +159,22 @@ __all__ = [
     "Size",
     "SizeGap",
     "Source",
+    "Speaker",
     "Spectrogram",
+    "State",
+    "Strings",
+    "Struct",
     "Symbol",
     "T",
     "Text",
     "U",
     "V",
+    "Values",
     "Var",
     "Vocab",
     "VocabDifference",
     "W",
+    "clock_of",
     "compare",
     "did_you_mean",
     "element_class",

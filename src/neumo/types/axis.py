@@ -1,13 +1,15 @@
-"""Axes: what a dimension of a tensor counts, and how many of it there are."""
+"""Axes: what a dimension of a tensor counts, how many of it there are, and how many in a second."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from enum import Enum
+from fractions import Fraction
 from typing import Any
 
 from neumo.types.errors import ConfigError
+from neumo.types.gap import slopes
 from neumo.types.size import Size, Symbol
 from neumo.types.vocab import Vocab
 
@@ -44,6 +46,7 @@ _LETTERS = {
 _PLAIN = re.compile(r"([BTUFCVHWX])\d*'*")
 _NAME = re.compile(r"[A-Za-z_]\w*'*")
 _RESERVED = ("ceil", "floor")
+Clocks = Mapping[Symbol, Fraction]  # ticks per second along the axes that these symbols measure
 
 
 def kind_of_name(name: str) -> Kind | None:
@@ -57,9 +60,10 @@ def kind_of_name(name: str) -> Kind | None:
 
 
 class Axis:
-    """One axis of a type: its kind, its size (None is `?`, known at run time) and its vocabulary, if any.
+    """One axis of a type: its kind, its size (None is `?`, known at run time), vocabulary and clock, if any.
 
     Arithmetic gives an axis of the same kind; calling one gives the same kind with another size or symbol.
+    `clock` is how many steps of a time axis make a second. An axis that is `listed` is a Python list.
 
     >>> T // 160 + 1, T.ceildiv(2), T * 256
     (T//160 + 1, ceil(T/2), 256*T)
@@ -67,14 +71,25 @@ class Axis:
     (F=64, F=D, T2, T=?, 1)
     >>> V(Vocab("ab", name="two")).size
     2
+    >>> T.at(100), T.at(100).ceildiv(2), B.list()
+    (T at 100 Hz, ceil(T/2) at 50 Hz, list B)
     """
 
-    __slots__ = ("kind", "size", "vocab")
+    __slots__ = ("clock", "kind", "listed", "size", "vocab")
 
-    def __init__(self, kind: Kind, size: Any, vocab: Vocab | None = None) -> None:
+    def __init__(
+        self,
+        kind: Kind,
+        size: Any,
+        vocab: Vocab | None = None,
+        clock: Fraction | None = None,
+        listed: bool = False,
+    ) -> None:
         self.kind = kind
         self.size: Size | None = None if size is None else Size.of(size)
         self.vocab = vocab
+        self.clock = clock
+        self.listed = listed
 
     def __call__(self, size: Any) -> Axis:
         """Give this kind of axis with a size: a number, a symbol's name, a `Vocab`, or None for `?`."""
@@ -83,12 +98,11 @@ class Axis:
         if isinstance(size, Vocab):
             if self.kind is not Kind.VOCAB:
                 raise ConfigError(f"only a vocabulary axis takes a Vocab, {self} does not", code="axis")
-            return Axis(self.kind, len(size), size)
+            return Axis(self.kind, len(size), size, None, self.listed)
         if isinstance(size, str):
             return self.named(size)
-        if isinstance(size, int) and size < 0:
-            raise ConfigError(f"an axis cannot have the size {size}", code="axis")
-        return Axis(self.kind, size)
+        known = None if size is None else _sensible(Size.of(size))
+        return Axis(self.kind, known, None, self.clock, self.listed)
 
     def named(self, name: str) -> Axis:
         """Give an axis of the same kind with a symbol of its own.
@@ -100,18 +114,45 @@ class Axis:
             raise ConfigError(
                 f"{name!r} cannot name an axis", code="axis", why="Use a word such as T2, U' or width."
             )
-        return Axis(self.kind, Symbol(name).size)
+        return Axis(self.kind, Symbol(name).size, None, self.clock, self.listed)
+
+    def at(self, clock: int | float | Fraction) -> Axis:
+        """Give the same axis with a clock: how many of its steps make a second.
+
+        A float counts as the decimal number it is written as; a rate such as 22050 / 256 is a `Fraction`.
+
+        >>> T.at(50), T.at(12.5), T.at(Fraction(22050, 256))
+        (T at 50 Hz, T at 25/2 Hz, T at 11025/128 Hz)
+        """
+        if self.kind is not Kind.TIME:
+            raise ConfigError(f"only a time axis has a clock, {self} is none", code="clock")
+        return Axis(self.kind, self.size, None, _rate(clock), self.listed)
+
+    def list(self) -> Axis:
+        """Give the same axis as a Python list, such as the texts of a batch: `Strings()[B.list()]`.
+
+        >>> B.list(), B.list().listed
+        (list B, True)
+        """
+        return Axis(self.kind, self.size, self.vocab, self.clock, True)
 
     @property
     def symbol(self) -> Symbol | None:
         """The symbol that the size is and nothing else, or None."""
         return None if self.size is None else self.size.symbol
 
-    def substitute(self, sizes: Mapping[Symbol, Size], axes: Mapping[Symbol, Axis] | None = None) -> Axis:
-        """Put sizes in the place of symbols; an axis known for the symbol passes its vocabulary on.
+    def substitute(
+        self,
+        sizes: Mapping[Symbol, Size],
+        axes: Mapping[Symbol, Axis] | None = None,
+        clocks: Clocks | None = None,
+    ) -> Axis:
+        """Put sizes in the place of symbols; what is known of an axis or a clock is passed on.
 
         >>> T.ceildiv(2).substitute({Symbol("T"): Size.of(7)})
         T=4
+        >>> T.ceildiv(2).substitute({Symbol("T"): Size.of(7)}, clocks={Symbol("T"): Fraction(100)})
+        T=4 at 50 Hz
         """
         size = self.size
         if size is None or not size.terms:
@@ -120,13 +161,22 @@ class Axis:
         if new is size:
             return self
         found = axes.get(size.symbol) if axes and size.symbol is not None else None
-        if found is None:
-            return Axis(self.kind, new)
-        kind = found.kind if self.kind is Kind.ANY else self.kind
-        return Axis(kind, new, found.vocab if kind is Kind.VOCAB else None)
+        kind = self.kind if found is None or self.kind is not Kind.ANY else found.kind
+        vocab = None if found is None or kind is not Kind.VOCAB else found.vocab
+        clock = self.clock
+        if clocks and clock is None and kind is Kind.TIME:
+            clock = scaled_clock(size, clocks)
+        return Axis(kind, new, vocab, clock, self.listed)
 
-    def _with(self, size: Size) -> Axis:
-        return Axis(Kind.ANY if self.kind is Kind.SINGLETON else self.kind, size)
+    def _with(self, size: Size, clock: Fraction | None = None) -> Axis:
+        kind = Kind.ANY if self.kind is Kind.SINGLETON else self.kind
+        return Axis(kind, _sensible(size), None, clock, self.listed)
+
+    def _beside(self, other: Any) -> Fraction | None:
+        """The clock of a sum: adding steps keeps it, adding another axis does if that has the same."""
+        if self.clock is None or isinstance(other, int):
+            return self.clock
+        return self.clock if isinstance(other, Axis) and other.clock == self.clock else None
 
     def _known(self) -> Size:
         if self.size is None:
@@ -138,23 +188,24 @@ class Axis:
         return self.size
 
     def __add__(self, other: Any) -> Axis:
-        return self._with(self._known() + other)
+        return self._with(self._known() + other, self._beside(other))
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Axis:
-        return self._with(self._known() - other)
+        return self._with(self._known() - other, self._beside(other))
 
     def __rsub__(self, other: Any) -> Axis:
         return self._with(other - self._known())
 
     def __mul__(self, other: Any) -> Axis:
-        return self._with(self._known() * other)
+        clock = self.clock * other if self.clock and isinstance(other, int) and other > 0 else None
+        return self._with(self._known() * other, clock)
 
     __rmul__ = __mul__
 
     def __floordiv__(self, by: int) -> Axis:
-        return self._with(self._known() // by)
+        return self._with(self._known() // by, self.clock and self.clock / by)
 
     def __truediv__(self, by: object) -> Axis:
         raise ConfigError(
@@ -169,29 +220,40 @@ class Axis:
         >>> T.ceildiv(3)
         ceil(T/3)
         """
-        return self._with(self._known().ceildiv(by))
+        return self._with(self._known().ceildiv(by), self.clock and self.clock / by)
 
     def __hash__(self) -> int:
-        return hash((self.kind, self.size, self.vocab))
+        return hash((self.kind, self.size, self.vocab, self.clock, self.listed))
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
         if not isinstance(other, Axis):
             return False
-        return self.kind is other.kind and self.size == other.size and self.vocab == other.vocab
+        return (
+            self.kind is other.kind
+            and self.size == other.size
+            and self.vocab == other.vocab
+            and self.clock == other.clock
+            and self.listed == other.listed
+        )
 
     def __str__(self) -> str:
         return self.text()
 
     __repr__ = __str__
 
-    def text(self, *, owners: bool = False) -> str:
-        """Print the axis: `T//160 + 1`, `F=64`, `V=en[28]#f3b66b0a`, `1`, `T=?`.
+    def text(self, *, owners: bool = False, clock: bool = True) -> str:
+        """Print the axis: `T//160 + 1`, `F=64`, `V=en[28]#f3b66b0a`, `1`, `T=?`, `T at 50 Hz`, `list B`.
 
-        >>> F("D").text()
-        'F=D'
+        >>> F("D").text(), T.at(50).text(clock=False)
+        ('F=D', 'T')
         """
+        before = "list " if self.listed else ""
+        behind = f" at {self.clock} Hz" if clock and self.clock is not None else ""
+        return f"{before}{self._body(owners)}{behind}"
+
+    def _body(self, owners: bool) -> str:
         if self.vocab is not None:
             return f"{self.kind.value}={self.vocab}"
         if self.size is None:
@@ -202,7 +264,42 @@ class Axis:
         return body if kind_of_size(self.size) is self.kind else f"{self.kind.value}={body}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Axis, (self.kind, self.size, self.vocab)
+        return Axis, (self.kind, self.size, self.vocab, self.clock, self.listed)
+
+
+def _sensible(size: Size) -> Size:
+    """Refuse a size that cannot be one."""
+    if size.negative:
+        raise ConfigError(f"an axis cannot have the size {size}", code="axis")
+    return size
+
+
+def _rate(clock: Any) -> Fraction:
+    """Read ticks per second."""
+    if isinstance(clock, int | float | Fraction) and not isinstance(clock, bool) and 0 < clock < float("inf"):
+        return Fraction(repr(clock)) if isinstance(clock, float) else Fraction(clock)
+    raise ConfigError(
+        f"a clock is a number of ticks per second above 0, not {clock!r}",
+        code="clock",
+        fixes=("T.at(50), or T.at(Fraction(22050, 256))",),
+    )
+
+
+def scaled_clock(size: Size, clocks: Clocks) -> Fraction | None:
+    """Work the clock of a size out from those of its symbols; None unless all of them agree on one.
+
+    >>> scaled_clock(Symbol("T").size // 160 + 1, {Symbol("T"): Fraction(16000)})
+    Fraction(100, 1)
+    """
+    if size.symbol is not None:
+        return clocks.get(size.symbol)
+    found: Fraction | None = None
+    for symbol, slope in slopes(size).items():
+        clock = clocks.get(symbol)
+        if clock is None or slope < 0 or found not in (None, clock * slope):
+            return None
+        found = clock * slope
+    return found
 
 
 def kind_of_size(size: Size) -> Kind | None:

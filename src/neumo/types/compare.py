@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Literal
+from fractions import Fraction
+from typing import Any, Literal, cast
 
-from neumo.types.axis import Axis, Kind
-from neumo.types.element import Any_, Element, Facet, Logits, LogProbs, Mask, Probs, Var, facets_of
+from neumo.types.axis import Axis, Kind, scaled_clock
+from neumo.types.element import Any_, Audio, Element, Facet, Logits, LogProbs, Mask, Probs, Var, facets_of
 from neumo.types.environment import Binding, Environment
-from neumo.types.gap import SizeGap, gap, same_size
+from neumo.types.gap import SizeGap, gap, same_size, slopes
 from neumo.types.notation import facet_text
 from neumo.types.size import Size, Symbol
+from neumo.types.structs import Struct
 from neumo.types.type import NeuralType
 from neumo.types.vocab import AtLeast, Relation, Vocab, VocabDifference
 
-Part = Literal["optional", "element", "dtype", "facet", "axes", "size"]
+Part = Literal["optional", "element", "dtype", "fields", "facet", "axes", "size", "clock"]
 
 
 class Outcome(Enum):
@@ -39,7 +41,8 @@ class Reason:
 
     `code` is stable (`CODES` explains each), `part` says where, `facet` which facet. `wanted` and `given` are
     the two values (elements, facet values, axes, sizes), `gap` and `vocab` how sizes or vocabularies differ,
-    `axis` the index of the axis, `origin` the connection that had fixed the wanted value, if one had.
+    `axis` the index of the axis, `origin` the connection that had fixed the wanted value, if one had, and
+    `field` the way to the field of a struct that it is about (`best.score`).
     """
 
     part: Part
@@ -52,6 +55,7 @@ class Reason:
     vocab: VocabDifference | None = None
     axis: int | None = None
     origin: Any = None
+    field: str = ""
 
     def __str__(self) -> str:
         return self.sentence
@@ -61,8 +65,8 @@ class Reason:
 class Obligation:
     """What is taken on trust because the given type does not say it, to be checked when the graph runs.
 
-    `facet` is a facet's name; for the axis of index `axis` it is its kind's letter (the `value` is a size) or
-    "kind".
+    `facet` is a facet's name; for the axis of index `axis` it is its kind's letter (the `value` is a size),
+    "kind" or "clock". In a field of a struct the name of that stands before it: `score.unit`.
 
     >>> str(Obligation("rate", 16000))
     'rate = 16000'
@@ -104,6 +108,10 @@ CODES: dict[str, str] = {
     "axes": "The axes are others, or stand in another order.",
     "size": "The size of an axis differs.",
     "batch": "The values come from different data layers.",
+    "clock": "The steps of a time axis are of another length than those they are used with.",
+    "list": "One is a list, the other a tensor.",
+    "fields": "A struct lacks a field, or a struct or its field cannot be made like this.",
+    "when": "A port that is there in training only is used in another mode.",
     "unsolved": "A size cannot be worked out from what is connected.",
 }
 _SAME = Comparison(Outcome.SAME)
@@ -116,11 +124,14 @@ def compare(
     *,
     origin: Any = None,
     relax: Collection[str] = (),
+    strict: bool = False,
 ) -> Comparison:
     """Compare a given with a wanted type, solving the flexible symbols and variables of the wanted one.
 
     Symbols and variables of the given type are never solved. `origin` is stored with every binding. Facets
-    named in `relax` warn where they would refuse. On MISMATCH `env` is left as it was.
+    (and "clock") named in `relax` warn where they would refuse; `strict` refuses what only warns else, as a
+    consumer does whose weights were trained. On MISMATCH `env` is left as it was. In which mode a port is
+    there (`when`) is the graph's business.
 
     >>> from neumo.types.axis import B, F, T
     >>> from neumo.types.element import Audio, Mel
@@ -132,7 +143,7 @@ def compare(
     if wanted is given and not wanted.optional and not wanted.symbols() and not wanted.variables():
         return _SAME
     env = Environment() if env is None else env
-    return _Check(env, origin, relax).run(wanted, given)
+    return _Check(env, origin, relax, strict).run(wanted, given)
 
 
 @dataclass
@@ -145,6 +156,7 @@ class _Pair:
     code: str
     axis: int | None = None
     carry: Axis | None = None  # the given axis, where more than its size is passed on
+    inside: str = ""
 
 
 @dataclass(slots=True)
@@ -152,19 +164,24 @@ class _Check:
     env: Environment
     origin: Any
     relax: Collection[str]
+    strict: bool
     reasons: list[Reason] = field(default_factory=list[Reason])
     warnings: list[Reason] = field(default_factory=list[Reason])
     obligations: list[Obligation] = field(default_factory=list[Obligation])
     pairs: list[_Pair] = field(default_factory=list[_Pair])
+    timed: list[tuple[str, NeuralType, NeuralType]] = field(
+        default_factory=list[tuple[str, NeuralType, NeuralType]]
+    )
     subtype: bool = False
+    inside: str = ""  # the field of a struct that is looked at
 
     def run(self, wanted: NeuralType, given: NeuralType) -> Comparison:
         mark = self.env.mark()
-        if given.optional and not wanted.optional:
-            self.refuse("optional", "optional", "optional", False, True, "It may be absent, but is needed")
-        self.element(wanted.element, given.element)
-        self.axes(wanted.axes, given.axes)
+        self.type(wanted, given)
         self.sizes()
+        for inside, want, have in self.timed:
+            self.inside = inside
+            self.clocks(want, have)
         warnings = tuple(self.warnings)
         if self.reasons:
             self.env.rollback(mark)
@@ -180,10 +197,29 @@ class _Check:
         )  # fmt: skip
         return Comparison(outcome, bindings, tuple(self.obligations), warnings)
 
+    def type(self, wanted: NeuralType, given: NeuralType) -> None:
+        """Compare all but sizes and clocks, which are solved when everything that decides them is known."""
+        if given.optional and not wanted.optional:
+            self.refuse("optional", "optional", "optional", False, True, "It may be absent, but is needed")
+        self.element(wanted.element, given.element)
+        if self.axes(wanted.axes, given.axes) and (given.clocks or wanted.clocks):
+            self.timed.append((self.inside, wanted, given))
+
+    def reason(
+        self, part: Part, code: str, facet: str, wanted: Any, given: Any, sentence: str, **more: Any
+    ) -> Reason:
+        if self.inside:
+            sentence = f"Its {self.inside} does not fit: {_clause(sentence)}"
+        return Reason(part, code, facet, wanted, given, sentence, field=self.inside, **more)
+
     def refuse(
         self, part: Part, code: str, facet: str, wanted: Any, given: Any, sentence: str, **more: Any
     ) -> None:
-        self.reasons.append(Reason(part, code, facet, wanted, given, sentence, **more))
+        self.reasons.append(self.reason(part, code, facet, wanted, given, sentence, **more))
+
+    def assume(self, facet: str, value: Any, axis: int | None = None) -> None:
+        name = f"{self.inside}.{facet}" if self.inside else facet
+        self.obligations.append(Obligation(name, value, axis))
 
     # element and facets
 
@@ -199,9 +235,28 @@ class _Check:
             value = getattr(wanted, name)
             if value is not None:
                 self.facet(known, want, value, getattr(given, name))
+        if want.nested and issubclass(have, want):
+            self.fields(cast("Struct", wanted), cast("Struct", given))
+
+    def fields(self, wanted: Struct, given: Struct) -> None:
+        """Compare field by field; the given struct may have more."""
+        here, there = wanted.fields, given.fields
+        missing = [name for name, field in here.items() if name not in there and not field.optional]
+        if missing:
+            sentence = f"It has no {' and no '.join(missing)}, only {', '.join(there)}"
+            self.refuse("fields", "fields", "fields", tuple(here), tuple(there), sentence)
+        self.subtype |= not there.keys() <= here.keys()
+        outside = self.inside
+        for name, want in here.items():
+            if name in there:
+                self.inside = f"{outside}.{name}" if outside else name
+                self.type(want, there[name])
+        self.inside = outside
 
     def measured(self, wanted: Element, given: Element) -> None:
         """One and the same element: only what it measures is left to be solved."""
+        if isinstance(wanted, Struct):
+            self.fields(wanted, wanted)
         for name, known in facets_of(type(wanted)).items():
             if known.kind == "size":
                 self.facet(known, type(wanted), getattr(wanted, name), getattr(given, name))
@@ -224,7 +279,7 @@ class _Check:
             if wanted is None:
                 return
             code = "mask" if issubclass(cls, Mask) else "lengths"
-            self.pairs.append(_Pair(wanted, given, known.name, code))
+            self.pairs.append(_Pair(wanted, given, known.name, code, inside=self.inside))
             return
         var = wanted if isinstance(wanted, Var) else None
         wanted, given = self.env.facet(wanted), self.env.facet(given)
@@ -234,9 +289,9 @@ class _Check:
             if given is not None and not wanted.rigid:
                 self.env.bind_facet(wanted, given, origin=self.origin)
             elif given is not None:
-                self.obligations.append(Obligation(known.name, wanted))
+                self.assume(known.name, wanted)
         elif given is None or isinstance(given, Var):
-            self.obligations.append(Obligation(known.name, wanted))
+            self.assume(known.name, wanted)
         elif known.kind == "vocab":
             self.vocab(known, wanted, given, var)
         else:
@@ -268,25 +323,33 @@ class _Check:
     ) -> None:
         """Refuse, or warn where the facet is not that serious."""
         origin = None if var is None else self.env.origin(var)
-        reason = Reason("facet", code, known.name, wanted, given, sentence, vocab=vocab, origin=origin)
-        soft = known.severity == "should" or known.name in self.relax
+        reason = self.reason("facet", code, known.name, wanted, given, sentence, vocab=vocab, origin=origin)
+        soft = known.name in self.relax or (known.severity == "should" and not self.strict)
         (self.warnings if soft else self.reasons).append(reason)
 
     # axes and sizes
 
-    def axes(self, wanted: tuple[Axis, ...], given: tuple[Axis, ...]) -> None:
+    def axes(self, wanted: tuple[Axis, ...], given: tuple[Axis, ...]) -> bool:
         if not _kinds_fit(wanted, given):
             self.refuse("axes", "axes", "axes", wanted, given, _axes_sentence(wanted, given))
-            return
+            return False
         for n, (want, have) in enumerate(zip(wanted, given, strict=True)):
             if have.kind is Kind.ANY and want.kind is not Kind.ANY:
-                self.obligations.append(Obligation("kind", want.kind.value, n))
+                self.assume("kind", want.kind.value, n)
+            if want.listed is not have.listed:
+                self.listed(n, want, have)
             if want.vocab is not None and have.vocab is not None:
                 self.axis_vocab(n, want, have)
             elif want.size is not None:
                 code = "batch" if want.kind is Kind.BATCH else "size"
                 carry = have if have.vocab is not None or want.kind is Kind.ANY else None
-                self.pairs.append(_Pair(want.size, have.size, want.kind.value, code, n, carry))
+                self.pairs.append(_Pair(want.size, have.size, want.kind.value, code, n, carry, self.inside))
+        return True
+
+    def listed(self, n: int, wanted: Axis, given: Axis) -> None:
+        there, here = ("a list", "an axis of a tensor") if given.listed else ("an axis of a tensor", "a list")
+        sentence = f"Its {given.text(clock=False)} is {there}, wanted is {here}"
+        self.refuse("axes", "list", wanted.kind.value, wanted, given, sentence, axis=n)
 
     def axis_vocab(self, n: int, wanted: Axis, given: Axis) -> None:
         want, have = wanted.vocab, given.vocab
@@ -304,10 +367,12 @@ class _Check:
         later: list[_Pair] = []
         for pair in self.pairs:
             if pair.wanted.symbol is not None:
+                self.inside = pair.inside
                 self.size(pair)
             else:
                 later.append(pair)
         for pair in later:
+            self.inside = pair.inside
             self.size(pair)
 
     def size(self, pair: _Pair) -> None:
@@ -315,7 +380,7 @@ class _Check:
             return
         wanted = self.env.size(pair.wanted)
         if pair.given is None:  # known only when the graph runs
-            self.obligations.append(Obligation(pair.facet, wanted, pair.axis))
+            self.assume(pair.facet, wanted, pair.axis)
             return
         given = self.env.size(pair.given)
         if wanted == given:
@@ -353,6 +418,44 @@ class _Check:
             self.miss(pair, SizeGap("indivisible", wanted, given, sentence))
         else:
             self.env.bind_size(symbol, solution, origin=self.origin)
+
+    # clocks
+
+    def clocks(self, wanted: NeuralType, given: NeuralType) -> None:
+        """Compare the clocks of axes whose sizes agree, and learn those of the symbols."""
+        mine = [reason for reason in self.reasons if reason.field == self.inside]
+        missed = {reason.axis for reason in mine if reason.part == "size"}
+        other = any(reason.part in ("element", "facet") for reason in mine)
+        ours = wanted.clocks or (None,) * wanted.rank
+        theirs = given.clocks or (None,) * given.rank
+        for n, (want, have) in enumerate(zip(ours, theirs, strict=True)):
+            axis = wanted.axes[n]
+            if (want is None and have is None) or n in missed or (other and axis.clock is None):
+                continue  # an implied clock says no more than what was refused already
+            origin = None
+            if want is None and axis.size is not None and self.env.clocks:
+                want = scaled_clock(axis.size, self.env.clocks)
+                origin = want and next(map(self.env.clock_origin, axis.size.symbols()), None)
+            if have is None and axis.clock is not None:
+                self.assume("clock", want, n)
+            elif want is not None and have is not None and want != have:
+                self.clock(n, want, have, given, origin)
+                continue
+            self.learn(axis.size, have or want)
+
+    def clock(self, n: int, wanted: Fraction, have: Fraction, given: NeuralType, origin: Any) -> None:
+        unit = "samples" if isinstance(given.element, Audio) else "frames"
+        sentence = f"It has {_rate_text(have)} {unit} a second, not {_rate_text(wanted)}"
+        reason = self.reason("clock", "clock", "clock", wanted, have, sentence, axis=n, origin=origin)
+        (self.warnings if "clock" in self.relax else self.reasons).append(reason)
+
+    def learn(self, size: Size | None, clock: Fraction | None) -> None:
+        """Remember the clock of the one symbol that an axis depends on."""
+        known = slopes(size) if size is not None and clock is not None else {}
+        if len(known) == 1 and clock is not None:
+            ((symbol, slope),) = known.items()
+            if not symbol.rigid and slope > 0 and symbol not in self.env.clocks:
+                self.env.bind_clock(symbol, clock / slope, origin=self.origin)
 
     def miss(self, pair: _Pair, found: SizeGap, code: str = "") -> None:
         if found.kind == "owner" and pair.code == "batch":
@@ -415,7 +518,17 @@ def _letters(axes: tuple[Axis, ...]) -> str:
     return " ".join(axis.kind.value for axis in axes)
 
 
-_ORDER = ("optional", "element", "dtype", "facet", "axes", "size")
+def _clause(sentence: str) -> str:
+    """Go on with a sentence behind a colon: "It is 3 too long" becomes "it is 3 too long"."""
+    return sentence[:1].lower() + sentence[1:] if sentence.startswith(("It ", "Its ", "No ")) else sentence
+
+
+def _rate_text(clock: Fraction) -> str:
+    """Write a rate as people say it: 50, 86.1328."""
+    return f"{clock}" if clock.denominator == 1 else f"{float(clock):.6g}"
+
+
+_ORDER = ("optional", "element", "dtype", "fields", "facet", "axes", "size", "clock")
 
 
 def _order(reason: Reason) -> tuple[int, int]:

@@ -13,6 +13,9 @@
     │   ├── Acoustic   └── Text
     └── Latent, Alignment, Loss, Item, Flags, Score
 
+`neumo.types.domain` adds those of single fields (pictures, prosody, flows, dialogue), `neumo.types.structs`
+elements with fields that are types.
+
 A facet is None while unknown, a value, or a `Var` that is solved at connection.
 """
 
@@ -20,6 +23,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field, fields
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from neumo.types.axis import Axis
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
 
 Severity = Literal["must", "should"]
 FacetKind = Literal["value", "vocab", "size"]
-DTypeClass = Literal["float", "int", "bool", "any"]
+DTypeClass = Literal["float", "int", "bool", "str", "any"]
 _uids = itertools.count(1)
 
 
@@ -63,7 +67,8 @@ class Var:
 class Facet:
     """What compare and notation need to know about one field of an element.
 
-    `positional` fields are printed without their name; a mismatch of a `should` facet is a warning only.
+    `positional` fields are printed without their name; a mismatch of a `should` facet is a warning only;
+    where there are `choices`, the value is one of them.
 
     >>> facets_of(Mel)["window"].severity
     'should'
@@ -73,21 +78,28 @@ class Facet:
     severity: Severity = "must"
     kind: FacetKind = "value"
     positional: bool = False
+    choices: tuple[str, ...] = ()
     default: Any = None
 
 
 def facet(
-    default: Any = None, *, severity: Severity = "must", kind: FacetKind = "value", positional: bool = False
+    default: Any = None,
+    *,
+    severity: Severity = "must",
+    kind: FacetKind = "value",
+    positional: bool = False,
+    choices: tuple[str, ...] = (),
 ) -> Any:
     """Declare a facet of an element that needs more than a plain dataclass field says.
 
     >>> @dataclass(frozen=True)
-    ... class Pitch(Features):
-    ...     unit: str | None = facet(severity="should")
-    >>> facets_of(Pitch)["unit"].severity
+    ... class Loudness(Features):
+    ...     unit: str | None = facet(severity="should", choices=("db", "sone"))
+    >>> facets_of(Loudness)["unit"].severity
     'should'
     """
-    return field(default=default, metadata={"severity": severity, "kind": kind, "positional": positional})
+    more = {"severity": severity, "kind": kind, "positional": positional, "choices": choices}
+    return field(default=default, metadata=more)
 
 
 _VOCAB = {"kind": "vocab", "positional": True}
@@ -97,16 +109,6 @@ _SOFT = {"severity": "should"}
 _FACETS: dict[type, dict[str, Facet]] = {}
 _MEASURES: dict[type, tuple[str, ...]] = {}
 _BY_NAME: dict[str, type[Element]] = {}
-
-
-def _one_of(element: Element, name: str, choices: tuple[str, ...]) -> None:
-    value = getattr(element, name)
-    if value is not None and not isinstance(value, Var) and value not in choices:
-        raise ConfigError(
-            f"{element.label}.{name} is {' or '.join(map(repr, choices))}, not {value!r}",
-            code="element",
-            fixes=did_you_mean(str(value), choices),
-        )
 
 
 def facets_of(element: type[Element]) -> dict[str, Facet]:
@@ -168,6 +170,7 @@ class Element:
 
     dtype: ClassVar[DTypeClass] = "float"
     label: ClassVar[str] = "Element"  # the printed name
+    nested: ClassVar[bool] = False  # whether it holds types itself
 
     def __init_subclass__(cls, label: str = "", **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -200,6 +203,16 @@ class Element:
                     code="element",
                     why="A facet is a number, a text, a Vocab, a Size or a Var.",
                 )
+            elif known.choices and value not in known.choices:
+                raise ConfigError(
+                    f"{self.label}.{name} is {' or '.join(map(repr, known.choices))}, not {value!r}",
+                    code="element",
+                    fixes=did_you_mean(str(value), known.choices),
+                )
+        self.settle()
+
+    def settle(self) -> None:
+        """Work out what follows from the facets, such as the class of numbers; called when they change."""
 
     def __class_getitem__(cls, axes: object) -> NeuralType:
         raise ConfigError(
@@ -221,7 +234,7 @@ class Element:
         >>> Ids().optional()[B, T]
         Ids?[B, T]
         """
-        return Wrapped(self, optional=True)
+        return Wrapped(self[()]).optional()
 
     def many(self) -> Wrapped:
         """Make ports of this element ones that take several values: `Loss().many()[()]`.
@@ -229,7 +242,24 @@ class Element:
         >>> Loss().many()[()]
         Loss*[]
         """
-        return Wrapped(self, many=True)
+        return Wrapped(self[()]).many()
+
+    def only(self, when: Literal["train"] | None) -> Wrapped:
+        """Make ports of this element ones that are there in training only: `Ids().only("train")[B, U]`.
+
+        >>> from neumo.types.axis import B, U
+        >>> Ids().only("train")[B, U]
+        Ids[B, U] when train
+        """
+        return Wrapped(self[()]).only(when)
+
+    def implied_clock(self) -> Fraction | None:
+        """How many steps of the time axis make a second, where the facets say it.
+
+        >>> Mel(rate=22050, hop=256).implied_clock()
+        Fraction(11025, 128)
+        """
+        return None
 
     def variables(self) -> tuple[Var, ...]:
         """Collect the facets that are variables."""
@@ -251,18 +281,39 @@ class Element:
 
 @dataclass(frozen=True)
 class Wrapped:
-    """An element on its way to become an optional or a variadic type; index it with axes."""
+    """An element on its way to become an optional, a variadic or a train-only type; index it with axes.
 
-    element: Element
-    optional: bool = False
-    many: bool = False
+    >>> from neumo.types.axis import B, U
+    >>> Ids().optional().only("train")[B, U]
+    Ids?[B, U] when train
+    """
+
+    type: NeuralType
+
+    def optional(self) -> Wrapped:
+        """Let ports of this type be left out."""
+        return Wrapped(self.type.as_optional())
+
+    def many(self) -> Wrapped:
+        """Let ports of this type take several values."""
+        return Wrapped(self.type.as_many())
+
+    def only(self, when: Literal["train"] | None) -> Wrapped:
+        """Let ports of this type be there in training only."""
+        return Wrapped(self.type.only(when))
 
     def __getitem__(self, axes: Axis | tuple[Axis, ...]) -> NeuralType:
-        from neumo.types.type import NeuralType
+        return self.type.with_axes(*(axes if isinstance(axes, tuple) else (axes,)))
 
-        return NeuralType(
-            self.element, axes if isinstance(axes, tuple) else (axes,), self.optional, self.many
-        )
+
+def _ratio(rate: Any, hop: Any) -> Fraction | None:
+    """Steps per second of frames that are `hop` samples apart, if both are known."""
+    if type(rate) not in (int, float) or type(hop) not in (int, float) or rate <= 0 or hop <= 0:
+        return None
+    try:
+        return Fraction(rate) / Fraction(hop)
+    except (ValueError, OverflowError):  # not finite
+        return None
 
 
 @dataclass(frozen=True)
@@ -279,6 +330,10 @@ class Audio(Element):
     rate: int | Var | None = None
     peak: float | Var | None = None
     channels: int | Var | None = None
+
+    def implied_clock(self) -> Fraction | None:
+        """A sample each 1/rate of a second."""
+        return _ratio(self.rate, 1)
 
 
 @dataclass(frozen=True)
@@ -300,6 +355,10 @@ class Spectrogram(Element):
     floor: float | Var | None = None
     norm: str | Var | None = None
     center: bool | Var | None = None
+
+    def implied_clock(self) -> Fraction | None:
+        """A frame each hop/rate of a second."""
+        return _ratio(self.rate, self.hop)
 
 
 @dataclass(frozen=True)
@@ -365,13 +424,11 @@ class Lengths(Element):
 
     dtype: ClassVar[DTypeClass] = "int"
     of: Any = field(default=None, metadata=_SIZE)
-    unit: str | Var | None = "count"
+    unit: str | Var | None = field(default="count", metadata={"choices": ("count", "fraction")})
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _one_of(self, "unit", ("count", "fraction"))
-        if self.unit == "fraction":
-            object.__setattr__(self, "dtype", "float")
+    def settle(self) -> None:
+        """A fraction is no whole number."""
+        object.__setattr__(self, "dtype", "float" if self.unit == "fraction" else "int")
 
 
 @dataclass(frozen=True)
@@ -380,12 +437,8 @@ class Mask(Element):
 
     dtype: ClassVar[DTypeClass] = "bool"
     of: Any = field(default=None, metadata=_SIZE)
-    true: str | Var | None = None
+    true: str | Var | None = field(default=None, metadata={"choices": ("keep", "pad")})
     unit: str | Var | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _one_of(self, "true", ("keep", "pad"))
 
 
 @dataclass(frozen=True)
@@ -407,14 +460,19 @@ class Text(Features):
 
 @dataclass(frozen=True)
 class Latent(Element):
-    """A latent variable with a `prior` such as "normal"."""
+    """A latent variable with a `prior` such as "normal": a sample of it, or a `part` of its distribution."""
 
     prior: str | Var | None = field(default=None, metadata=_FIRST)
+    part: str | Var | None = field(
+        default=None, metadata={"choices": ("sample", "mean", "std", "log_variance")}
+    )
 
 
 @dataclass(frozen=True)
 class Alignment(Element):
-    """Weights that say which input each output comes from."""
+    """Weights that say which input each output comes from: attention ("soft") or one path ("hard")."""
+
+    form: str | Var | None = field(default=None, metadata={"choices": ("soft", "hard")})
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from neumo.types.axis import Axis
@@ -27,6 +28,14 @@ class Binding:
         return f"{self.unknown.name} = {self.value}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Tick:
+    """A clock that was learned, and the connection that told it."""
+
+    unknown: Symbol
+    origin: Any = None
+
+
 class Environment:
     """The solved symbols and facet variables of one call, with the origin of each.
 
@@ -36,18 +45,19 @@ class Environment:
     (N//2, 'audio')
     """
 
-    __slots__ = ("_trail", "axes", "facets", "sizes")
+    __slots__ = ("_trail", "axes", "clocks", "facets", "sizes")
 
     def __init__(self) -> None:
         self.sizes: dict[Symbol, Size] = {}
         self.facets: dict[Var, Any] = {}
         self.axes: dict[Symbol, Axis] = {}
-        self._trail: list[Binding] = []
+        self.clocks: dict[Symbol, Fraction] = {}
+        self._trail: list[Binding | _Tick] = []
 
     @property
     def bindings(self) -> tuple[Binding, ...]:
         """Everything solved so far, in order."""
-        return tuple(self._trail)
+        return self.since(0)
 
     def mark(self) -> int:
         """Remember this state for `rollback`."""
@@ -55,13 +65,16 @@ class Environment:
 
     def since(self, mark: int) -> tuple[Binding, ...]:
         """What was solved since a mark."""
-        return tuple(self._trail[mark:])
+        return tuple([each for each in self._trail[mark:] if type(each) is Binding])
 
     def rollback(self, mark: int) -> None:
         """Forget everything solved since a mark."""
         while len(self._trail) > mark:
-            unknown = self._trail.pop().unknown
-            if isinstance(unknown, Symbol):
+            last = self._trail.pop()
+            unknown = last.unknown
+            if isinstance(last, _Tick):
+                del self.clocks[last.unknown]
+            elif isinstance(unknown, Symbol):
                 del self.sizes[unknown]
                 self.axes.pop(unknown, None)
             else:
@@ -79,9 +92,18 @@ class Environment:
         self.facets[var] = value
         self._trail.append(Binding(var, value, origin))
 
+    def bind_clock(self, symbol: Symbol, clock: Fraction, *, origin: Any = None) -> None:
+        """Learn how many steps of the axes that a symbol measures make a second."""
+        self.clocks[symbol] = clock
+        self._trail.append(_Tick(symbol, origin))
+
     def origin(self, unknown: Symbol | Var) -> Any:
         """Which connection solved this symbol or variable, or None."""
-        return next((b.origin for b in self._trail if b.unknown == unknown), None)
+        return next((b.origin for b in self._trail if b.unknown == unknown and type(b) is Binding), None)
+
+    def clock_origin(self, symbol: Symbol) -> Any:
+        """Which connection told the clock of this symbol, or None."""
+        return next((b.origin for b in self._trail if b.unknown == symbol and type(b) is _Tick), None)
 
     def size(self, size: Size) -> Size:
         """Put what is known into a size."""
@@ -108,7 +130,7 @@ class Environment:
         >>> env.type(Lengths(T)[B])
         Lengths(7)[B]
         """
-        new = t.substitute(self.sizes, self.facets, self.axes)
+        new = t.substitute(self.sizes, self.facets, self.axes, self.clocks)
         while new is not t:
-            t, new = new, new.substitute(self.sizes, self.facets, self.axes)
+            t, new = new, new.substitute(self.sizes, self.facets, self.axes, self.clocks)
         return t

@@ -4,7 +4,10 @@
     Lengths(ceil(T/2))[B]    Mask(T, true=keep)[B, T]    what is measured comes first, without its name
     LogProbs(en+blank[29]#e5b6c69f)[B, T, V=en+blank[29]#e5b6c69f]
     Ids?[B, T]    Loss*[]    may be left out; takes several values; no axes
+    Ids[B, U] when train                                 there in training only
     Audio(rate=$rate)[B, T=?]                            a facet variable; a size known only at run time
+    Acoustic[B, F=64, T at 50 Hz]    Strings[list B]     a clock in ticks per second; a Python list
+    Struct(text=Ids[B, U], score=Score[B])[]             named fields that are types
 
 A word that is a text needs no quotes (`scale=ln`, `frame=bos..eos`). A vocabulary is found by its digest
 among `names` and the vocabularies of this process, or by the name it has in `names` (`Ids(letters)`,
@@ -16,14 +19,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
 from typing import Any
 
 from neumo.types.axis import ONE, Axis, Kind, kind_of_size
 from neumo.types.element import Element, Facet, Var, element_class, facets_of
 from neumo.types.errors import ConfigError, did_you_mean
 from neumo.types.size import Size, Symbol
-from neumo.types.type import NeuralType
+from neumo.types.structs import Struct
+from neumo.types.type import NeuralType, When
 from neumo.types.vocab import AtLeast, Vocab, find_vocab
 
 Names = Mapping[str, Vocab]
@@ -52,8 +57,18 @@ def type_text(t: NeuralType, *, owners: bool = False, facets: frozenset[str] | N
     'Lengths(T)[B]'
     """
     marks = ("?" if t.optional else "") + ("*" if t.many else "")
-    axes = ", ".join(axis.text(owners=owners) for axis in t.axes)
-    return f"{element_text(t.element, owners=owners, only=facets)}{marks}[{axes}]"
+    axes = ", ".join(_axis_texts(t, owners, facets))
+    when = f" when {t.when}" if t.when else ""
+    return f"{element_text(t.element, owners=owners, only=facets)}{marks}[{axes}]{when}"
+
+
+def _axis_texts(t: NeuralType, owners: bool, facets: frozenset[str] | None) -> Iterator[str]:
+    """Print the axes; where facets are limited, a clock is shown only if asked for, but implied or not."""
+    asked = facets is not None and "clock" in facets
+    clocks = (t.clocks if asked else ()) or (None,) * t.rank
+    for axis, clock in zip(t.axes, clocks, strict=True):
+        text = axis.text(owners=owners, clock=facets is None)
+        yield f"{text} at {clock} Hz" if clock is not None else text
 
 
 def element_text(element: Element, *, owners: bool = False, only: frozenset[str] | None = None) -> str:
@@ -64,6 +79,10 @@ def element_text(element: Element, *, owners: bool = False, only: frozenset[str]
     'Mask(T, true=keep)'
     """
     parts: list[str] = []
+    if isinstance(element, Struct):
+        fields = element.fields.items()
+        new = [(name, field) for name, field in fields if element.stated.get(name) != field]
+        parts = [f"{name}={type_text(field, owners=owners, facets=only)}" for name, field in new]
     for position, (name, known) in enumerate(facets_of(type(element)).items()):
         value = getattr(element, name)
         if (only is not None and name not in only) or _same(value, known.default):
@@ -197,7 +216,15 @@ class _Reader:
             if axes:
                 self.expect(",")
             axes.append(self.axis())
-        return NeuralType(element, tuple(axes), optional, many)
+        return NeuralType(element, tuple(axes), optional, many, self.when())
+
+    def when(self) -> When:
+        """Read ` when train`, if it is there."""
+        if not self.accept_word("when"):
+            return None
+        if not self.accept_word("train"):
+            raise self.error("expected 'train' here")
+        return "train"
 
     def element(self) -> Element:
         kind, word = self.peek()
@@ -205,6 +232,8 @@ class _Reader:
             raise self.error("expected the name of an element here")
         self.take()
         cls = element_class(word)
+        if issubclass(cls, Struct):
+            return cls(**self.fields())
         facets = facets_of(cls)
         values: dict[str, Any] = {}
         if self.accept("("):
@@ -217,6 +246,20 @@ class _Reader:
                     raise self.error(f"{name} is given twice", at=at)
                 values[name] = self.facet(facets[name])
         return cls(**values)
+
+    def fields(self) -> dict[str, NeuralType]:
+        """Read the fields of a struct: `(text=Ids[B, U], score=Score[B])`, or nothing."""
+        found: dict[str, NeuralType] = {}
+        if self.accept("("):
+            while not self.accept(")"):
+                if found:
+                    self.expect(",")
+                named = _NAMED.match(self.text, self.at)
+                if named is None or named.group(1) in found:
+                    raise self.error("expected the name of a field here, each once")
+                self.at = named.end()
+                found[named.group(1)] = self.type()
+        return found
 
     def facet_name(self, cls: type[Element], facets: Mapping[str, Facet], position: int) -> str:
         """Read `name=`, or take the facet that stands at this position."""
@@ -327,6 +370,37 @@ class _Reader:
     # axes and sizes
 
     def axis(self) -> Axis:
+        """Read an axis: `list` before it and a clock behind it are told apart from names by what follows."""
+        before = self.at
+        listed = self.take() == ("name", "list") and self.peek()[1] not in (",", "]")
+        if not listed:
+            self.at = before
+        axis = self.plain_axis()
+        at = self.at
+        try:
+            axis = axis.at(self.clock()) if self.accept_word("at") else axis
+        except ConfigError as error:
+            raise error if error.code == "notation" else self.error(error.what, at=at) from None
+        return axis.list() if listed else axis
+
+    def accept_word(self, word: str) -> bool:
+        """Read this word if it comes next."""
+        found = self.peek() == ("name", word)
+        if found:
+            self.take()
+        return found
+
+    def clock(self) -> Fraction:
+        """Read `50 Hz` or `11025/128 Hz`."""
+        kind, word = self.take()
+        if kind != "number":
+            raise self.error("expected a number of ticks per second here")
+        clock = Fraction(word) / (self.divisor() if self.accept("/") else 1)
+        if not self.accept_word("Hz"):
+            raise self.error("expected 'Hz' here")
+        return clock
+
+    def plain_axis(self) -> Axis:
         before = self.at
         kind, word = self.take()
         if kind == "name" and word in _KINDS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from neumo.types.element import Var
@@ -28,14 +28,15 @@ class Scheme:
     Audio[B=8, T2]
     """
 
+    # `known` symbols are sizes of the graph that the outputs may mention: they stay what they are.
     __slots__ = ("_output_only", "_output_only_vars", "gives", "takes")
 
-    def __init__(self, takes: Ports, gives: Ports) -> None:
+    def __init__(self, takes: Ports, gives: Ports, known: Collection[Symbol] = ()) -> None:
         self.takes = dict(takes)
         self.gives = dict(gives)
         inputs = frozenset[Symbol]().union(*(t.symbols() for t in self.takes.values()))
         outputs = frozenset[Symbol]().union(*(t.symbols() for t in self.gives.values()))
-        self._output_only = tuple(sorted(outputs - inputs, key=_key))
+        self._output_only = tuple(sorted(outputs - inputs - frozenset(known), key=_key))
         input_vars = {v for t in self.takes.values() for v in t.variables()}
         output_vars = dict.fromkeys(v for t in self.gives.values() for v in t.variables())
         self._output_only_vars = tuple(v for v in output_vars if v not in input_vars)
@@ -87,7 +88,9 @@ class Instance:
                     self._facets[var] = None
         sizes = {**env.sizes, **self._sizes} if self._sizes else env.sizes
         facets = {**env.facets, **self._facets}
-        return {name: t.substitute(sizes, facets, env.axes) for name, t in self._scheme.gives.items()}
+        return {
+            name: t.substitute(sizes, facets, env.axes, env.clocks) for name, t in self._scheme.gives.items()
+        }
 
 
 def rigid_scope(types: Ports, owner: str = "") -> dict[str, NeuralType]:

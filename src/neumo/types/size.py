@@ -189,6 +189,15 @@ class Size:
         """
         return None if self.terms else self.const
 
+    @property
+    def negative(self) -> bool:
+        """Whether this is below 0 whatever the symbols are (sizes themselves, hence never below 0).
+
+        >>> Size.of(-2).negative, (-Symbol("T").size - 1).negative, (Symbol("T").size - 400).negative
+        (True, True, False)
+        """
+        return self.const < 0 and all(c < 0 and _counts(atom) for atom, c in self.terms)
+
     def symbols(self) -> frozenset[Symbol]:
         """Collect all symbols, those inside floors too.
 
@@ -335,6 +344,14 @@ class Size:
 
 SizeLike = Any  # int | Symbol | Size | Axis; Axis lives a file further up
 _INTS = tuple(Size(n) for n in range(1025))
+
+
+def _counts(atom: Atom) -> bool:
+    """Whether an atom can never be below 0."""
+    if isinstance(atom, Symbol):
+        return True
+    size = atom.size
+    return size.const >= 0 and all(c > 0 and _counts(inner) for inner, c in size.terms)
 
 
 def _key(term: tuple[Atom, int]) -> tuple[Any, ...]:
