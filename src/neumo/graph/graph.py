@@ -23,6 +23,8 @@ from neumo.graph.same import same_structure
 from neumo.graph.silence import check_silence
 from neumo.graph.symbols import SymbolOrigin as SymbolOrigin
 from neumo.graph.symbols import find_symbols
+from neumo.graph.train_only import check_modes
+from neumo.graph.train_only import check_modes
 from neumo.graph.value import Record, Step, Value
 from neumo.types import GraphError, Loss, NeuralType, Obligation, Reason, Size, Symbol
 
@@ -44,8 +46,19 @@ class Assumption:
         """Unpack as (port, obligation)."""
         return iter((self.port, self.obligation))
 
+    @property
+    def reason(self) -> str:
+        """Why it holds, where somebody claimed it with `assume`; else nothing."""
+        return getattr(self.step.module, "reason", "") if self.obligation.facet == "type" else ""
+
+    @property
+    def place(self) -> str:
+        """Where the call was written: file and line."""
+        return "" if self.step.location is None else str(self.step.location.place())
+
     def __str__(self) -> str:
-        return f"{self.port}: {self.obligation}"
+        claimed = f" ({self.reason}; {self.place})" if self.reason else ""
+        return f"{self.port}: {self.obligation}{claimed}"
 
 
 class Graph:
@@ -68,8 +81,8 @@ class Graph:
     A graph is a value: it cannot be changed, it can be called inside another graph, and two graphs of equal
     modules and wiring are equal. `graph["encoder"]` is a module by its name, `len(graph)` counts the modules.
 
-    Raises `GraphError` for outputs that are not values, for two modules of one name, for a nested graph of
-    a mode that does not go with this one, and for a cycle (which only hand-made steps can have).
+    Raises `GraphError` for outputs that are not values, for two modules of one name, for a nested graph or a
+    port of a mode that does not go with this one, and for a cycle (which only hand-made steps can have).
     """
 
     name: str
@@ -105,6 +118,8 @@ class Graph:
             inputs=Fixed(used_inputs(steps, named), "input", owner),
             silence=Fixed(check_silence(silence), "silenced rule", owner, "silence"),
         )
+        check_modes(self)
+        check_modes(self)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise unchangeable(f"{name!r} of graph {self.name!r}")
