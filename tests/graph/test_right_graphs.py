@@ -73,7 +73,7 @@ def recogniser(augment: bool = False):
 def test_the_whole_recogniser_is_accepted() -> None:
     _, _, lp, loss = recogniser()
     assert str(loss.loss.type) == "Loss[]"
-    assert str(lp.log_probs.type.axes) == "(B, T//320 + 1, V=en+blank[29]#040063b9)"
+    assert str(lp.log_probs.type.axes) == "(B, T//320 + 1 at 50 Hz, V=en+blank[29]#040063b9)"
 
 
 def test_spectrogram_augmentation_keeps_the_facets() -> None:

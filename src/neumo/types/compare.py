@@ -432,6 +432,8 @@ class _Check:
             axis = wanted.axes[n]
             if (want is None and have is None) or n in missed or (other and axis.clock is None):
                 continue  # an implied clock says no more than what was refused already
+            if axis.clock is None and given.axes[n].clock is None and want and have:
+                want = have  # both are implied, by facets that have been compared
             origin = None
             if want is None and axis.size is not None and self.env.clocks:
                 want = scaled_clock(axis.size, self.env.clocks)
