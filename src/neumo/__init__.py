@@ -28,8 +28,8 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     "neumo.data": ("DataSource", "Manifest", "SpeechSource", "read_audio", "read_manifest", "write_manifest"),
     "neumo.engine": ("Callback", "NeuralFactory", "TrainResult", "compile_plan"),
     "neumo.graph": (
-        "DataLayer", "Graph", "Metric", "NeuralModule", "Record", "Signature", "Step", "Value", "collect",
-        "inputs",
+        "DataLayer", "Graph", "Metric", "NeuralModule", "Record", "Signature", "Step", "Value", "assume",
+        "collect", "inputs", "relax",
     ),
     "neumo.hub": ("Model", "load_model", "save_model"),
     "neumo.metrics": ("CharErrorRate", "WordErrorRate", "char_error_rate", "word_error_rate"),

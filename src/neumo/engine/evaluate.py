@@ -80,7 +80,7 @@ class Evaluator:
                 details=[f"{name}: {value.type}" for name, value in graph.outputs.items()],
                 fixes=["add the output of a metric module, such as WordErrorRate"],
             )
-        self.plan = compile_plan(graph, wanted)
+        self.plan = compile_plan(graph, wanted, training=False)
         self.data = data_step(graph, self.plan.sources)
         self.program = session.program(self.plan, make_guards(self.plan, verify, session.to_numpy))
         self.reader = session.reader(source, [feed.port for feed in self.plan.feeds], workers)

@@ -6,10 +6,12 @@ at again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
+from neumo.graph.collect import check_runnable
+from neumo.graph.train_only import train_only_ports
 from neumo.types.errors import GraphError
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ ABSENT: Final = 0  # the slot that always holds None: what an unconnected option
 SPARE: Final = 1  # the slot that outputs go to which nobody reads
 
 Source: TypeAlias = "int | tuple[int, ...]"
+Edges: TypeAlias = "Callable[[Step], Iterator[tuple[str, Value]]]"  # the connections that an action uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +88,13 @@ class Plan:
         return "\n".join([*lines, *(f"{name} = [{slot}]" for name, slot in self.wanted.items())])
 
 
-def compile_plan(graph: Graph, wanted: Mapping[str, Value] | Iterable[str] | None = None) -> Plan:
+def compile_plan(
+    graph: Graph, wanted: Mapping[str, Value] | Iterable[str] | None = None, *, training: bool = True
+) -> Plan:
     """Compile the part of a graph that gives the wanted values: output names, or any of its values by name.
+
+    Without `training`, ports of a graph for "both" that are there in training only get nothing, and what only
+    feeds them is left out. Raises `GraphError` for a graph with calls that were refused.
 
     >>> from dataclasses import dataclass
     >>> from neumo.graph import Graph, NeuralModule, Signature, inputs
@@ -104,10 +112,12 @@ def compile_plan(graph: Graph, wanted: Mapping[str, Value] | Iterable[str] | Non
     y = [4]
     """
     values = _wanted_values(graph, wanted)
-    needed = _needed(values.values())
+    edges = _edges if training or graph.mode == "train" else _inference_edges
+    needed = _needed(values.values(), edges)
     steps = [step for step in graph.steps if id(step) in needed]
+    check_runnable(graph.name, steps)
     slots: dict[tuple[int, str], int] = {}
-    for key in _keys_read(steps, values.values()):
+    for key in _keys_read(steps, values.values(), edges):
         slots[key] = len(slots) + 2
     feeds: list[Feed] = []
     calls: list[Step] = []
@@ -121,7 +131,7 @@ def compile_plan(graph: Graph, wanted: Mapping[str, Value] | Iterable[str] | Non
     wanted_slots = {name: slots[_key(value)] for name, value in values.items()}
     return Plan(
         feeds=tuple(feeds),
-        steps=tuple(_plan_steps(graph, calls, slots, frozenset(wanted_slots.values()))),
+        steps=tuple(_plan_steps(graph, calls, slots, frozenset(wanted_slots.values()), edges)),
         wanted=wanted_slots,
         slots=len(slots) + 2,
     )
@@ -134,8 +144,17 @@ def is_fed(step: Step) -> bool:
 
 def needed_steps(graph: Graph, values: Iterable[Value]) -> list[Step]:
     """List the steps that some values are computed from, in the order of the graph."""
-    needed = _needed(values)
+    needed = _needed(values, _edges)
     return [step for step in graph.steps if id(step) in needed]
+
+
+def _edges(step: Step) -> Iterator[tuple[str, Value]]:
+    return step.edges()
+
+
+def _inference_edges(step: Step) -> Iterator[tuple[str, Value]]:
+    dropped = train_only_ports(step)
+    return ((port, value) for port, value in step.edges() if port not in dropped)
 
 
 def _wanted_values(graph: Graph, wanted: Mapping[str, Value] | Iterable[str] | None) -> Mapping[str, Value]:
@@ -167,34 +186,38 @@ def _key(value: Value) -> tuple[int, str]:
     return id(value.step), value.port
 
 
-def _needed(values: Iterable[Value]) -> set[int]:
+def _needed(values: Iterable[Value], edges: Edges) -> set[int]:
     needed: set[int] = set()
     waiting = [value.step for value in values]
     while waiting:
         step = waiting.pop()
         if id(step) not in needed:
             needed.add(id(step))
-            waiting.extend(value.step for _, value in step.edges())
+            waiting.extend(value.step for _, value in edges(step))
     return needed
 
 
-def _keys_read(steps: list[Step], wanted: Iterable[Value]) -> list[tuple[int, str]]:
+def _keys_read(steps: list[Step], wanted: Iterable[Value], edges: Edges) -> list[tuple[int, str]]:
     """The values that somebody reads, in the order in which they are made."""
     read = {_key(value) for value in wanted}
-    read.update(_key(value) for step in steps for _, value in step.edges())
+    read.update(_key(value) for step in steps for _, value in edges(step))
     return [(id(step), port) for step in steps for port in step.outputs if (id(step), port) in read]
 
 
 def _plan_steps(
-    graph: Graph, calls: list[Step], slots: Mapping[tuple[int, str], int], kept: frozenset[int]
+    graph: Graph,
+    calls: list[Step],
+    slots: Mapping[tuple[int, str], int],
+    kept: frozenset[int],
+    edges: Edges,
 ) -> list[PlanStep]:
     names = {id(module): name for name, module in graph.modules.items()}
-    release = _releases(calls, slots, kept)
+    release = _releases(calls, slots, kept, edges)
     return [
         PlanStep(
             step=step,
             name=names[id(step.module)],
-            sources={port: _source(given, slots) for port, given in step.inputs.items()},
+            sources={port: _source(step.inputs[port], slots) for port in dict(edges(step))},
             targets=tuple(slots.get((id(step), port), SPARE) for port in step.outputs),
             release=freed,
         )
@@ -209,11 +232,11 @@ def _source(given: Value | tuple[Value, ...], slots: Mapping[tuple[int, str], in
 
 
 def _releases(
-    calls: list[Step], slots: Mapping[tuple[int, str], int], kept: frozenset[int]
+    calls: list[Step], slots: Mapping[tuple[int, str], int], kept: frozenset[int], edges: Edges
 ) -> list[tuple[int, ...]]:
     last: dict[int, int] = {}
     for position, step in enumerate(calls):
-        for _, value in step.edges():
+        for _, value in edges(step):
             last[slots[_key(value)]] = position
     release: list[list[int]] = [[] for _ in calls]
     for slot, position in last.items():

@@ -1,6 +1,8 @@
 """How modules meet: specifications, typed calls, graphs, and what is said when two do not fit."""
 
-from neumo.graph.compose import collect as collect
+from neumo.graph.assume import Assume as Assume
+from neumo.graph.assume import assume as assume
+from neumo.graph.collect import collect as collect
 from neumo.graph.graph import Assumption as Assumption
 from neumo.graph.graph import Graph as Graph
 from neumo.graph.graph import SymbolOrigin as SymbolOrigin
@@ -16,12 +18,14 @@ from neumo.graph.module import signature_of as signature_of
 from neumo.graph.registry import known_kinds as known_kinds
 from neumo.graph.registry import lookup as lookup
 from neumo.graph.registry import register as register
+from neumo.graph.relax import relax as relax
 from neumo.graph.signature import Signature as Signature
 from neumo.graph.value import Record as Record
 from neumo.graph.value import Step as Step
 from neumo.graph.value import Value as Value
 
 __all__ = [
+    "Assume",
     "Assumption",
     "DataLayer",
     "Graph",
@@ -33,6 +37,7 @@ __all__ = [
     "Step",
     "SymbolOrigin",
     "Value",
+    "assume",
     "collect",
     "inputs",
     "known_kinds",
@@ -41,5 +46,6 @@ __all__ = [
     "module_fields",
     "name_of",
     "register",
+    "relax",
     "signature_of",
 ]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any
 
 from neumo.graph.module import NeuralModule, label_of, signature_of
 from neumo.graph.signature import Signature
 from neumo.graph.source import CallSite, Location, caller
-from neumo.graph.value import Record, Step, Value
+from neumo.graph.value import Doubt, Record, Step, Value
 from neumo.types import (
     Any_,
     Comparison,
@@ -35,7 +34,10 @@ from neumo.types import (
 
 Names = Mapping[str, Any]  # how the caller spells the records and values that are around
 _NO_PORTS = Scheme({}, {})
-_collected: ContextVar[list[PortError] | None] = ContextVar("collected", default=None)
+_NOTHING: Mapping[str, str] = {}
+# Where `collect` gathers errors; None: the first one is raised.
+collected: ContextVar[list[PortError] | None] = ContextVar("collected", default=None)
+relaxed: ContextVar[Mapping[str, str]] = ContextVar("relaxed", default=_NOTHING)  # facet -> the reason why
 
 
 @dataclass(slots=True)
@@ -64,6 +66,11 @@ class Call:
     mismatches: list[Mismatch] = field(default_factory=list[Mismatch])
     assumptions: list[tuple[str, Obligation]] = field(default_factory=list[tuple[str, Obligation]])
     warnings: list[tuple[str, Reason]] = field(default_factory=list[tuple[str, Reason]])
+    objections: list[PortError] = field(default_factory=list[PortError])  # of the module itself
+    relaxed: Mapping[str, str] = field(default_factory=relaxed.get)
+    strict: bool = False  # the module has weights that were trained: what need not agree has to
+    repaired: dict[str, list[NeuralType]] = field(default_factory=dict[str, list[NeuralType]])  # by ways out
+    doubtful: bool = False  # something upstream was refused: sizes may be unknown because of that alone
 
     def variables(self) -> Names:
         """Give the caller's names: those it told, or the variables of its frame."""
@@ -96,61 +103,37 @@ def compose(
         frame = call.frame = caller()
         if frame is not None:
             call.location = CallSite(frame.f_code, frame.f_lasti)
-    error = check(call, positional)
+    errors = check(call, positional)
     call.frame = None  # a frame keeps everything alive that it sees
-    if error is not None:
-        errors = _collected.get()
-        if errors is None:
-            raise error
-        errors.append(error)
+    if errors:
+        gathered = collected.get()
+        if gathered is None:
+            errors[0].also = tuple(errors[1:])
+            raise errors[0]
+        gathered.extend(errors)
+    if errors or call.doubtful:
+        from neumo.graph.recover import doubtful_record
+
+        return doubtful_record(call, errors)
     return _finish(call)
 
 
-@contextmanager
-def collect() -> Generator[list[PortError]]:
-    """Gather the errors of all calls inside instead of raising at the first one, for recipes and checks.
-
-    A call that was refused still returns a record, so that what follows can be checked as well.
-
-    >>> with collect() as errors:
-    ...     pass
-    >>> errors
-    []
-    """
-    errors: list[PortError] = []
-    token = _collected.set(errors)
-    try:
-        yield errors
-    finally:
-        _collected.reset(token)
-
-
-def check(call: Call, positional: Sequence[object] = ()) -> PortError | None:
+def check(call: Call, positional: Sequence[object] = ()) -> list[PortError]:
     """Check one call: names and kinds of arguments, then types together, then what is missing."""
     takes: Mapping[str, NeuralType] = stated_ports(call.module).takes
     wrong = bool(positional) or not _take_arguments(call, takes)
-    if wrong:
-        from neumo.graph.misuse import misuse_error
-
-        _instantiate(call)
-        _unify(call)
-        return misuse_error(call, positional)
     _instantiate(call)
     _unify(call)
-    if call.mismatches:
-        from neumo.graph.diagnose import mismatch_error
-
-        return mismatch_error(call)
     missing = [
         port
         for port, wanted in call.instance.takes.items()
-        if not wanted.optional and port not in call.inputs
+        if port not in call.inputs and not wanted.optional and wanted.when is None
     ]
-    if missing:
-        from neumo.graph.misuse import missing_error
+    if not (wrong or missing or call.mismatches or call.objections):
+        return []
+    from neumo.graph.refuse import refusals
 
-        return missing_error(call, missing)
-    return None
+    return refusals(call, positional, missing)
 
 
 def stated_ports(module: NeuralModule) -> Signature:
@@ -189,10 +172,26 @@ def _instantiate(call: Call) -> None:
     module = call.module
     signature = signature_of(module)
     if type(module).signature_for is not NeuralModule.signature_for:
-        single = {port: source for port, source in call.inputs.items() if isinstance(source, Value)}
-        signature = module.signature_for({port: value.type for port, value in single.items()})
+        signature = _signature_for(call, signature)
+    call.strict = "_learned" in module.__dict__
     call.signature = signature
     call.instance = signature.scheme.instantiate(label_of(module))
+
+
+def _signature_for(call: Call, stated: Signature) -> Signature:
+    """Ask the module for the ports of this very call; it may object to what it is given."""
+    module = call.module
+    single = {port: source.type for port, source in call.inputs.items() if isinstance(source, Value)}
+    try:
+        signature = module.signature_for(single)
+    except PortError as error:
+        call.objections.append(error)
+        return stated
+    if "_learned" in module.__dict__:
+        from neumo.graph.learned import with_learned
+
+        return with_learned(module, signature)
+    return signature
 
 
 def _unify(call: Call) -> None:
@@ -200,7 +199,7 @@ def _unify(call: Call) -> None:
     takes = call.instance.takes
     edges = list(call.inputs.items())
     if len(edges) > 1:
-        edges.sort(key=lambda edge: _decides(takes[edge[0]]))
+        edges.sort(key=lambda edge: decides(takes[edge[0]]))
     for port, source in edges:
         for value in source if isinstance(source, tuple) else (source,):
             _connect(call, port, takes[port], value)
@@ -218,18 +217,28 @@ def _left_open(wanted: NeuralType, source: Value | tuple[Value, ...]) -> bool:
 
 
 def _connect(call: Call, port: str, wanted: NeuralType, value: Value) -> None:
+    if value.step.doubt:
+        call.doubtful = True
+        if value.step.doubt is Doubt.ALL:
+            return
     origin = (port, value)
-    found = compare(wanted, value.type, call.env, origin=origin)
+    found = compare(wanted, value.type, call.env, origin=origin, relax=call.relaxed, strict=call.strict)
     if found.reasons:
         call.mismatches.append(Mismatch(port, value, wanted, found))
-        _bind_what_fits(call.env, wanted, value.type, origin)
+        bind_what_fits(call.env, wanted, value.type, origin)
     for obligation in found.obligations:
         call.assumptions.append((port, obligation))
     for warning in found.warnings:
-        call.warnings.append((port, warning))
+        call.warnings.append((port, _excused(warning, call.relaxed)))
 
 
-def _bind_what_fits(env: Environment, wanted: NeuralType, given: NeuralType, origin: object) -> None:
+def _excused(warning: Reason, relaxed: Mapping[str, str]) -> Reason:
+    """Add why a difference was let pass, where somebody said so."""
+    why = relaxed.get(warning.facet)
+    return warning if why is None else replace(warning, sentence=f"{warning.sentence} (relaxed: {why})")
+
+
+def bind_what_fits(env: Environment, wanted: NeuralType, given: NeuralType, origin: object) -> None:
     """Learn the axes of a refused connection that do fit, so that the others are not judged without them."""
     for want, have in zip(wanted.axes, given.axes, strict=False):
         if want.kind is have.kind:
@@ -252,25 +261,35 @@ def try_types(
     instance = (signature or call.signature).scheme.instantiate()
     env = Environment()
     outcomes: dict[str, Outcome] = {}
-    for port in sorted(types, key=lambda each: _decides(instance.takes[each])):
+    for port in sorted(types, key=lambda each: decides(instance.takes[each])):
         for given in types[port]:
-            found = compare(instance.takes[port], given, env)
+            found = compare(instance.takes[port], given, env, relax=call.relaxed, strict=call.strict)
             if found.reasons:
-                _bind_what_fits(env, instance.takes[port], given, None)
+                bind_what_fits(env, instance.takes[port], given, None)
             worst = max(found.outcome, outcomes.get(port, Outcome.SAME), key=lambda outcome: outcome.value)
             outcomes[port] = worst
     return outcomes
 
 
-def _decides(wanted: NeuralType) -> tuple[int, bool]:
+def decides(wanted: NeuralType) -> tuple[int, bool]:
+    """Sort key of ports: those that say what the symbols are come before those that are measured by them."""
     return solve_order(wanted), isinstance(wanted.element, Lengths | Mask)
 
 
 def _finish(call: Call) -> Record:
-    step = Step(call.module, call.inputs, call.location)
-    step.assumptions = call.assumptions
-    step.warnings = call.warnings
-    step.bindings = call.env
+    step = new_step(call)
     types = call.instance.results(call.env)
     step.outputs = {port: Value(step, port, found) for port, found in types.items()}
     return Record(label_of(call.module), step.outputs)
+
+
+def new_step(call: Call) -> Step:
+    """Make the step of a call, without its outputs."""
+    step = Step(call.module, call.inputs, call.location)
+    step.assumptions = [*call.signature.assumes, *call.assumptions]
+    step.warnings = call.warnings
+    step.bindings = call.env
+    if call.relaxed and call.warnings:
+        used = {reason.facet for _, reason in call.warnings}
+        step.relaxed = {facet: why for facet, why in call.relaxed.items() if facet in used}
+    return step

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from neumo.graph.candidates import Surroundings
 from neumo.graph.compose import Call, Mismatch
 from neumo.graph.misuse import place_of
 from neumo.graph.module import NeuralModule, module_fields
+from neumo.graph.recover import follows
 from neumo.graph.settings import setting_text
 from neumo.graph.trace import Trace
 from neumo.graph.value import Value
 from neumo.graph.ways_out import Advice
-from neumo.types import Kind, NeuralType, PortError, Reason, Row, SizeGap, Vocab, facet_text, facets_of
+from neumo.types import Fix, Kind, NeuralType, PortError, Reason, Row, SizeGap, Vocab, facet_text, facets_of
 
 _COUNTED = {
     Kind.BATCH: "rows",
@@ -26,12 +27,26 @@ _MEASURES = {"lengths": "counts", "mask": "covers"}
 _RESIZERS = ("stride", "hop", "by", "factor", "subsample", "upsample")  # settings known to change sizes
 
 
-def mismatch_error(call: Call) -> PortError:
-    """Explain the connections of one call that do not fit: the first one in full, the others below it."""
+def mismatch_errors(call: Call) -> list[PortError]:
+    """Explain the connections of one call that do not fit; what follows from one of them is left out."""
     trace, advice = Trace(call), Advice(call, Surroundings(call))
-    first, *others = [_Finding(call, trace, advice, mismatch).error() for mismatch in call.mismatches]
-    first.also = tuple(others)
-    return first
+    kept: list[Mismatch] = []
+    errors: list[PortError] = []
+    for mismatch in call.mismatches:
+        if kept and follows(call, mismatch, kept):
+            continue
+        kept.append(mismatch)
+        error = _Finding(call, trace, advice, mismatch).error()
+        errors.append(error)
+        if _is_one_way(mismatch.port, error.fixes):
+            call.repaired[mismatch.port] = advice.types[mismatch.port]
+    call.mismatches = kept
+    return errors
+
+
+def _is_one_way(port: str, fixes: Sequence[Fix]) -> bool:
+    """Say whether the way out is clear: there is one, and not several values between which to choose."""
+    return bool(fixes) and sum(fix.text.startswith(f"{port}=") for fix in fixes) < 2
 
 
 class _Finding:
@@ -87,6 +102,8 @@ class _Finding:
     def short(self, reason: Reason) -> str:
         """Say in a few words what is wrong, for the first line."""
         gap = reason.gap
+        if reason.field:
+            return f"its {reason.field} does not fit"
         if reason.code in _MEASURES and gap is not None:
             given, wanted = self.trace.unit(gap.given), self.trace.unit(gap.wanted)
             counted = f"other {given}" if given == wanted else f"{given}, not {wanted}"
@@ -125,6 +142,8 @@ class _Finding:
     def sentence(self, reason: Reason) -> str:
         """Say why, in one sentence."""
         gap = reason.gap
+        if reason.field:
+            return _sentence(reason.sentence)
         if gap is None:
             short = self.short(reason)
             return _sentence(short if reason.vocab is None else self.plain(reason))
@@ -207,6 +226,8 @@ class _Finding:
                 self.trace.unit(gap.wanted, decided.type) if reason.axis is None else self.unit_of(reason)
             )
             return f"has {gap.wanted} {counted}"
+        if reason.code == "clock":
+            return "has " + reason.sentence.rpartition("not ")[2] + " steps a second"
         wanted = reason.wanted
         return f"has {reason.facet} {wanted if isinstance(wanted, Vocab) else facet_text(wanted)}"
 

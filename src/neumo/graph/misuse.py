@@ -19,16 +19,26 @@ def place_of(call: Call, port: str | None = None) -> Callable[[], Source | None]
     return lambda: None if location is None else location.place(port)
 
 
-def misuse_error(call: Call, positional: Sequence[object]) -> PortError:
+def misuse_errors(call: Call, positional: Sequence[object]) -> list[PortError]:
     """Explain arguments that are not values for known ports."""
-    if positional:
-        return _positional_error(call, positional)
     takes = call.signature.takes
     unknown = [port for port in call.arguments if port not in takes]
-    if unknown:
-        return _unknown_error(call, unknown)
-    wrong = next(port for port, value in call.arguments.items() if not _is_input(call, port, value))
-    return _argument_error(call, wrong, call.arguments[wrong])
+    errors = [_positional_error(call, positional)] if positional else []
+    errors += [_unknown_error(call, unknown)] if unknown else []
+    known = {port: value for port, value in call.arguments.items() if port in takes}
+    wrong = [port for port, value in known.items() if not _is_input(call, port, value)]
+    return errors + [_argument_error(call, port, call.arguments[port]) for port in wrong]
+
+
+def accounted_ports(call: Call, positional: Sequence[object], missing: Sequence[str]) -> set[str]:
+    """Find the ports that are left out only because their argument is written wrongly."""
+    free = [port for port in call.signature.takes if port not in call.arguments]
+    meant = {*free[: len(positional)], *(port for port in missing if call.arguments.get(port) is not None)}
+    unknown = [port for port in call.arguments if port not in call.signature.takes]
+    matches = [_meant_by(call, port, unknown, free) for port in unknown]
+    meant |= {match for match in matches if match is not None}
+    rest = [port for port in missing if port not in meant]
+    return meant | set(rest) if len(rest) <= matches.count(None) else meant
 
 
 def _is_input(call: Call, port: str, value: object) -> bool:
@@ -69,10 +79,8 @@ def _unknown_error(call: Call, unknown: list[str]) -> PortError:
     around = Surroundings(call)
     fixes: list[Fix] = []
     for port in unknown:
-        match = nearest(port, free) or nearest(port, takes)
+        match = _meant_by(call, port, unknown, free)
         value = call.arguments[port]
-        if match is None and len(unknown) == len(free) == 1:
-            match = free[0]
         if match is not None:
             shown = around.spell(value) if isinstance(value, Value) else "..."
             fixes.append(Fix(f"did you mean {match}={shown}?"))
@@ -88,6 +96,12 @@ def _unknown_error(call: Call, unknown: list[str]) -> PortError:
         why=why,
         fixes=fixes,
     )
+
+
+def _meant_by(call: Call, port: str, unknown: Sequence[str], free: Sequence[str]) -> str | None:
+    """Find the port that a misspelt argument most likely means, or None."""
+    match = nearest(port, free) or nearest(port, call.signature.takes)
+    return free[0] if match is None and len(unknown) == len(free) == 1 else match
 
 
 def _argument_error(call: Call, port: str, value: object) -> PortError:

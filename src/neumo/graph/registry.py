@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 # Our own rooms that define modules; a name that is not known yet makes the registry look into these only.
 COLLECTIONS = (
     "neumo.graph.adapters",
+    "neumo.graph.assume",
     "neumo.graph.inputs",
     "neumo.graph.multi",
     "neumo.metrics",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from keyword import iskeyword
 
-from neumo.types import GraphError, NeuralType, Scheme
+from neumo.types import GraphError, NeuralType, Obligation, Scheme, Symbol
 
 
 def _no_ports() -> Mapping[str, NeuralType]:
@@ -24,11 +24,15 @@ class Signature:
     (['audio'], ['audio_len'])
 
     Symbols that occur in `takes` are solved anew at each call; symbols that occur in `gives` only are new at
-    each call and equal to nothing else. Raises `GraphError` for a port that is no Python name or not typed.
+    each call and equal to nothing else, except those of `known`, which are sizes of the graph. `assumes`
+    lists what a call takes on trust, as (port, obligation). Raises `GraphError` for a port that is no Python
+    name or not typed.
     """
 
     takes: Mapping[str, NeuralType] = field(default_factory=_no_ports)
     gives: Mapping[str, NeuralType] = field(default_factory=_no_ports)
+    known: frozenset[Symbol] = field(default=frozenset(), repr=False, kw_only=True)
+    assumes: tuple[tuple[str, Obligation], ...] = field(default=(), repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         for side in ("takes", "gives"):
@@ -45,7 +49,12 @@ class Signature:
     @cached_property
     def scheme(self) -> Scheme:
         """The ports prepared for many calls."""
-        return Scheme(self.takes, self.gives)
+        return Scheme(self.takes, self.gives, self.known)
+
+    @cached_property
+    def train_only(self) -> frozenset[str]:
+        """The ports that are there in training only."""
+        return frozenset(name for name, port in self.takes.items() if port.when == "train")
 
     def __str__(self) -> str:
         return f"({_ports(self.takes)}) -> ({_ports(self.gives)})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from enum import IntEnum
 from itertools import count
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -11,9 +12,19 @@ from neumo.graph.source import CallSite, Location, caller
 from neumo.types import GraphError, NeuralType, Row
 
 if TYPE_CHECKING:
-    from neumo.types import Environment, Obligation, Reason
+    from neumo.graph.nest import Nesting
+    from neumo.types import Environment, Obligation, PortError, Reason
 
 _serials = count()
+_NOTHING: Mapping[str, str] = {}
+
+
+class Doubt(IntEnum):
+    """How far the types of what a step gives can be relied on, where calls were refused and gathered."""
+
+    NONE = 0
+    SIZES = 1  # what a refused call would have told is unknown
+    ALL = 2  # nothing is known: what it is connected to is not judged
 
 
 class Value:
@@ -150,10 +161,15 @@ class Step:
     """Is one call of a module in a graph: the values that went in and the values that come out.
 
     `inputs` holds connected ports only: a value, or a tuple of values for a port that takes many. `location`
-    says where the call was written, `assumptions` lists what was taken on trust, as (port, obligation).
+    says where the call was written, `assumptions` lists what was taken on trust, as (port, obligation),
+    `within` the calls of nested graphs that made the step, the outermost first. `relaxed` says which facets
+    were let differ, and why; `refusal` holds the errors of a call that was refused and gathered by `collect`.
     """
 
-    __slots__ = ("assumptions", "bindings", "inputs", "location", "module", "outputs", "serial", "warnings")
+    __slots__ = (
+        "assumptions", "bindings", "doubt", "inputs", "location", "module", "outputs", "refusal", "relaxed",
+        "serial", "warnings", "within",
+    )  # fmt: skip
 
     def __init__(
         self, module: NeuralModule, inputs: Mapping[str, Any], location: Location | None = None
@@ -168,6 +184,10 @@ class Step:
         )
         self.assumptions: list[tuple[str, Obligation]] = []
         self.warnings: list[tuple[str, Reason]] = []
+        self.within: tuple[Nesting, ...] = ()
+        self.doubt = Doubt.NONE
+        self.refusal: tuple[PortError, ...] = ()
+        self.relaxed: Mapping[str, str] = _NOTHING
 
     def edges(self) -> Iterator[tuple[str, Value]]:
         """Give each connection as (port, value); a port that takes many occurs once for each value."""
