@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from neumo.cli.describe import describe_module, public_kinds
+from neumo.graph.catalogue import describe_module, public_kinds
 from neumo.graph.module import NeuralModule
 from neumo.graph.signature import Signature
 
@@ -32,13 +32,20 @@ def test_one_module_is_described_in_full(capsys: pytest.CaptureFixture[str]) -> 
 def test_all_modules_are_described_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     found = {
         each["kind"]: each
-        for each in json.loads(neumo(capsys, "describe", "--json").out)
+        for each in json.loads(neumo(capsys, "describe", "--json").out)["modules"]
         if each["collection"] in {"asr", "metrics"}
     }
     encoder = found["ConvEncoder"]
     assert encoder["trainable"] is True
-    assert encoder["takes"]["mel_len"] == "Lengths(T)[B]"
-    assert encoder["presets"] is True
+    assert encoder["takes"]["mel_len"] == {
+        "type": "Lengths(T)[B]",
+        "element": "Lengths",
+        "axes": ["B"],
+        "optional": False,
+        "many": False,
+        "when": None,
+    }
+    assert "quartznet_15x5" in encoder["presets"]
     data = found["SpeechData"]
     assert data["takes"] == {}
     fields = {field["name"]: field for field in data["fields"]}

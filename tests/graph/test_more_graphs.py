@@ -278,7 +278,7 @@ WRONG: list[tuple[Callable[[], None], str, str, str]] = [
     (a_decoder_that_sees_the_end, "facet", "frame is bos..eos, not bos..", ""),
     (reference_lengths_for_found_labels, "lengths", "from before BeamSearch", "ids_len=found.ids_len"),
     (one_of_several_is_too_short, "size", "because inputs.a has T frames", "xs=[data.a, data.b]"),
-    (one_of_several_is_no_loss, "axes", "1 axis, not 0", ""),
+    (one_of_several_is_no_loss, "axes", "1 axis, not 0", "insert Reduce(mean) before it"),
     (predicted_frames_against_true_ones, "lengths", "by TTSData", "n=made.x_len"),
     (samples_for_symbols, "lengths", "it counts samples, not symbols", "encoded_len=encoded.encoded_len"),
     (a_pooled_sentence_for_its_words, "axes", "2 axes, not 3", "hidden=states.hidden"),

@@ -22,6 +22,20 @@ class Adapter(NeuralModule):
         """Give the instances that might turn `given` into `wanted`; the asker compares types again."""
         raise NotImplementedError(f"{cls.__name__} proposes nothing")
 
+    def signature_for(self, given: Mapping[str, NeuralType]) -> Signature:
+        """State the ports for the types of one call: what is there in training only stays so."""
+        signature = self.ports_for(given)
+        if all(found.when is None for found in given.values()):
+            return signature
+        return Signature(
+            takes={port: found.only("train") for port, found in signature.takes.items()},
+            gives={port: found.only("train") for port, found in signature.gives.items()},
+        )
+
+    def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
+        """State the ports for the types of one call; adapters whose ports depend on them define it."""
+        return self.signature()
+
     def notation(self) -> str:
         """Write the adapter as messages show it, such as `Resample(22050 -> 16000)`."""
         settings = ", ".join(f"{name}={value}" for name, value in module_fields(self).items())
@@ -31,7 +45,7 @@ class Adapter(NeuralModule):
 class ShapedAdapter(Adapter):
     """Changes the element only, for axes of any number and order."""
 
-    def signature_for(self, given: Mapping[str, NeuralType]) -> Signature:
+    def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for the axes and the facets of this very value."""
         found = given.get(self.entry)
         if found is None or not self.accepts(found):

@@ -1,13 +1,16 @@
 """Adapters: small exact conversions that stand between two ports whose types do not fit.
 
     Resample Repeak Mono                      of audio
-    Rescale                                   of spectrograms and mels
+    Rescale Repower                           of spectrograms and mels
     LogSoftmax Softmax Exp Log Reorder        of scores
-    RemapIds Repad                            of ids
+    Reduce                                    of losses
+    RemapIds Repad Reframe Shift              of ids
     Invert MaskToLengths LengthsToMask        of masks and lengths
-    Subsample                                 of lengths
+    Subsample Upsample Offset                 of lengths
+    FractionToCount CountToFraction           of lengths
     Transpose Squeeze Unsqueeze               of anything
-    Default                                   of what may be absent
+    Concat Append                             of several values
+    Default Fallback FullLengths              of what may be absent
 
 Each is a specification like any other module; `propose` says which instances might turn a given type into a
 wanted one. A proposal becomes a fix in a message only if its type, compared again, fits. Only exact
@@ -19,25 +22,37 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from neumo.graph.adapter import Adapter as Adapter
-from neumo.graph.adapters_axes import Default as Default
+from neumo.graph.adapters_absent import Default as Default
+from neumo.graph.adapters_absent import Fallback as Fallback
 from neumo.graph.adapters_axes import Squeeze as Squeeze
 from neumo.graph.adapters_axes import Transpose as Transpose
 from neumo.graph.adapters_axes import Unsqueeze as Unsqueeze
-from neumo.graph.adapters_ids import Invert as Invert
-from neumo.graph.adapters_ids import LengthsToMask as LengthsToMask
-from neumo.graph.adapters_ids import MaskToLengths as MaskToLengths
+from neumo.graph.adapters_ids import Reframe as Reframe
 from neumo.graph.adapters_ids import RemapIds as RemapIds
 from neumo.graph.adapters_ids import Repad as Repad
-from neumo.graph.adapters_ids import Subsample as Subsample
+from neumo.graph.adapters_ids import Shift as Shift
+from neumo.graph.adapters_join import Append as Append
+from neumo.graph.adapters_join import Concat as Concat
+from neumo.graph.adapters_lengths import CountToFraction as CountToFraction
+from neumo.graph.adapters_lengths import FractionToCount as FractionToCount
+from neumo.graph.adapters_lengths import FullLengths as FullLengths
+from neumo.graph.adapters_lengths import Invert as Invert
+from neumo.graph.adapters_lengths import LengthsToMask as LengthsToMask
+from neumo.graph.adapters_lengths import MaskToLengths as MaskToLengths
+from neumo.graph.adapters_lengths import Offset as Offset
+from neumo.graph.adapters_lengths import Subsample as Subsample
+from neumo.graph.adapters_lengths import Upsample as Upsample
 from neumo.graph.adapters_scores import Exp as Exp
 from neumo.graph.adapters_scores import Log as Log
 from neumo.graph.adapters_scores import LogSoftmax as LogSoftmax
+from neumo.graph.adapters_scores import Reduce as Reduce
 from neumo.graph.adapters_scores import Reorder as Reorder
 from neumo.graph.adapters_scores import Softmax as Softmax
 from neumo.graph.adapters_sound import Mono as Mono
 from neumo.graph.adapters_sound import Repeak as Repeak
 from neumo.graph.adapters_sound import Resample as Resample
-from neumo.graph.adapters_sound import Rescale as Rescale
+from neumo.graph.adapters_spectrum import Repower as Repower
+from neumo.graph.adapters_spectrum import Rescale as Rescale
 from neumo.types import NeuralType
 
 ADAPTERS: tuple[type[Adapter], ...] = (
@@ -45,21 +60,33 @@ ADAPTERS: tuple[type[Adapter], ...] = (
     Repeak,
     Mono,
     Rescale,
+    Repower,
     LogSoftmax,
     Softmax,
     Exp,
     Log,
     Reorder,
+    Reduce,
     RemapIds,
     Repad,
+    Reframe,
+    Shift,
     Invert,
     MaskToLengths,
     LengthsToMask,
+    FractionToCount,
+    CountToFraction,
     Subsample,
+    Upsample,
+    Offset,
+    FullLengths,
+    Default,
+    Fallback,
     Transpose,
     Unsqueeze,
     Squeeze,
-    Default,
+    Concat,
+    Append,
 )
 
 

@@ -1,4 +1,4 @@
-"""Adapters of axes, for any element: their order, axes of size one, values that may be absent."""
+"""Adapters of axes, for any element: their order, and axes of size one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Self
 from neumo.graph.adapter import Adapter
 from neumo.graph.signature import Signature
 from neumo.types import (
-    ANY,
     ONE,
     Any_,
     Axis,
@@ -18,7 +17,6 @@ from neumo.types import (
     ConfigError,
     Element,
     Kind,
-    Lengths,
     NeuralType,
     Symbol,
     T,
@@ -55,9 +53,9 @@ class Transpose(Adapter):
 
     def signature(self) -> Signature:
         """Take and give anything with these axes."""
-        return self.signature_for({})
+        return self.ports_for({})
 
-    def signature_for(self, given: Mapping[str, NeuralType]) -> Signature:
+    def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for this very element and these sizes."""
         found = given.get("value")
         axes = [_axis_called(name) for name in self.source.split()]
@@ -91,9 +89,9 @@ class Unsqueeze(Adapter):
 
     def signature(self) -> Signature:
         """Take and give anything."""
-        return self.signature_for({})
+        return self.ports_for({})
 
-    def signature_for(self, given: Mapping[str, NeuralType]) -> Signature:
+    def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for this very element and these axes."""
         found = given.get("value") or NeuralType(Any_(), (B, T))
         axes = (*found.axes[: self.at], ONE, *found.axes[self.at :])
@@ -121,9 +119,9 @@ class Squeeze(Adapter):
 
     def signature(self) -> Signature:
         """Take and give anything."""
-        return self.signature_for({})
+        return self.ports_for({})
 
-    def signature_for(self, given: Mapping[str, NeuralType]) -> Signature:
+    def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for this very element and these axes."""
         found = given.get("value")
         axes = found.axes if found is not None and found.rank > self.at else (B, *(ONE,) * self.at)
@@ -147,38 +145,6 @@ class Squeeze(Adapter):
                 for n, axis in enumerate(given.axes)
                 if axis.size is not None and axis.size.constant == 1
             )
-
-
-@dataclass(frozen=True)
-class Default(Adapter):
-    """Fills in a constant for what may be absent; `like` is a value of the same axes that is always there."""
-
-    fill: float = 0.0
-
-    def signature(self) -> Signature:
-        """Take a value that may be absent, give one that is there."""
-        return self.signature_for({})
-
-    def signature_for(self, given: Mapping[str, NeuralType]) -> Signature:
-        """State the ports for this very element and these axes."""
-        found = given.get("value") or NeuralType(Any_(), (B, ANY))
-        return Signature(
-            takes={
-                "value": NeuralType(found.element, found.axes, optional=True),
-                "like": NeuralType(Any_(), found.axes),
-            },
-            gives={"value": NeuralType(found.element, found.axes)},
-        )
-
-    @classmethod
-    def propose(cls, wanted: NeuralType, given: NeuralType) -> Iterator[Self]:
-        """Propose where a value may be absent and must not be."""
-        if given.optional and not wanted.optional and not isinstance(given.element, Lengths):
-            yield cls()
-
-    def notation(self) -> str:
-        """Write `Default(0)`."""
-        return f"Default({self.fill:g})"
 
 
 def _axis_called(name: str) -> Axis:

@@ -1,16 +1,15 @@
-"""Adapters of ids, masks and lengths: vocabulary, padding, meaning of True, strides."""
+"""Adapters of ids: vocabulary, padding, marks at the ends of rows, a shift by one."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 from neumo.graph.adapter import Adapter, ShapedAdapter, short_name
 from neumo.graph.signature import Signature
-from neumo.types import Any_, Axis, B, Element, Ids, Lengths, Mask, NeuralType, Size, T, U, Var, Vocab, gap
+from neumo.types import AtLeast, Axis, B, ConfigError, Element, Ids, Lengths, NeuralType, U, Var, Vocab
 
 
 @dataclass(frozen=True)
@@ -54,12 +53,13 @@ class RemapIds(ShapedAdapter):
 
     @classmethod
     def propose(cls, wanted: NeuralType, given: NeuralType) -> Iterator[Self]:
-        """Propose where the wanted vocabulary has every given label."""
+        """Propose where the wanted vocabulary has every given label, and marks play the same roles there."""
         if isinstance(wanted.element, Ids) and isinstance(given.element, Ids):
             source, target = given.element.vocab, wanted.element.vocab
+            target = target.vocab if isinstance(target, AtLeast) else target
             if not isinstance(source, Vocab) or not isinstance(target, Vocab) or source == target:
                 return
-            if all(label in target for label in source.labels):
+            if all(label in target for label in source.labels) and _marks_agree(source, target):
                 yield cls(source, target)
 
     def notation(self) -> str:
@@ -83,9 +83,9 @@ class Repad(Adapter):
 
     def signature(self) -> Signature:
         """Take and give ids, with the lengths of their rows."""
-        return self.signature_for({})
+        return self.ports_for({})
 
-    def signature_for(self, given: Mapping[str, NeuralType]) -> Signature:
+    def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for these ids; `ids_len` is required where the old pad is also a label."""
         found = given.get("ids")
         element = Ids(Var("vocab"), pad=self.source)
@@ -116,126 +116,146 @@ class Repad(Adapter):
         return f"Repad({self.source} -> {self.target})"
 
 
-@dataclass(frozen=True)
-class Invert(ShapedAdapter):
-    """Inverts a mask: True comes to mean the opposite."""
+def _marks_agree(source: Vocab, target: Vocab) -> bool:
+    """Say whether no label has one role before and another one's place after: `<s>` as bos, then as eos."""
+    there = dict(target.roles)
+    return all(there.get(role, new) == new for role, new in _moved_roles(source, target))
 
-    entry: ClassVar[str] = "mask"
-    exit: ClassVar[str] = "mask"
+
+def _moved_roles(source: Vocab, target: Vocab) -> Iterator[tuple[str, int]]:
+    return ((role, target.index(source[index])) for role, index in source.roles)
+
+
+@dataclass(frozen=True)
+class Reframe(Adapter):
+    """Adds or takes away the marks at both ends of each row: `none`, `bos..`, `..eos` or `bos..eos`.
+
+    >>> pieces = Vocab(["<pad>", "<s>", "</s>", "cat"], name="pieces", pad=0, bos=1, eos=2, unit="word")
+    >>> Reframe("none", "bos..eos", pieces).signature().gives["ids_len"]
+    Lengths(U + 2)[B]
+
+    The marks are those of the vocabulary. Where the end of a row changes, `ids_len` says where it is; without
+    it, all rows count as full. What is behind the new end is `pad`.
+    """
+
+    entry: ClassVar[str] = "ids"
+    exit: ClassVar[str] = "ids"
+
+    source: str
+    target: str
+    vocab: Vocab
+    pad: int = 0
+
+    def __post_init__(self) -> None:
+        for frame in (self.source, self.target):
+            if frame not in _FRAMES:
+                raise ConfigError(
+                    f"{frame!r} is no frame of ids", code="field", fixes=(f"use {', '.join(_FRAMES)}",)
+                )
+        for mark in ("bos", "eos"):
+            if self.adds(mark) > 0 and getattr(self.vocab, mark) is None:
+                raise ConfigError(f"the vocabulary {self.vocab} has no {mark} to add", code="field")
+
+    def adds(self, mark: str) -> int:
+        """How many `bos` or `eos` each row gets: 1, 0, or -1 where one is taken away."""
+        return (mark in self.target) - (mark in self.source)
+
+    @property
+    def longer(self) -> int:
+        """By how many ids each row grows."""
+        return self.adds("bos") + self.adds("eos")
 
     def signature(self) -> Signature:
-        """Take a mask of positions to keep, give one of positions to leave out."""
+        """Take and give ids, with the lengths of their rows."""
+        return self.ports_for({})
+
+    def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
+        """State the ports for these ids; `ids_len` is required where the end of a row changes."""
+        found = given.get("ids")
+        element = Ids(self.vocab, frame=self.source)
+        if found is not None and isinstance(found.element, Ids):
+            pad = self.pad if isinstance(found.element.pad, int) else found.element.pad
+            element = dataclasses.replace(found.element, vocab=self.vocab, frame=self.source, pad=pad)
+        after = U + self.longer
+        lengths = Lengths(U)[B]
         return Signature(
-            takes={"mask": Mask(T, true="keep")[B, T]}, gives={"mask": Mask(T, true="pad")[B, T]}
+            takes={
+                "ids": element[B, U],
+                "ids_len": lengths if self.adds("eos") else lengths.as_optional(),
+            },
+            gives={
+                "ids": dataclasses.replace(element, frame=self.target)[B, after],
+                "ids_len": Lengths(after)[B],
+            },
+        )
+
+    @classmethod
+    def propose(cls, wanted: NeuralType, given: NeuralType) -> Iterator[Self]:
+        """Propose for two known frames of a vocabulary that has the marks."""
+        want, have = wanted.element, given.element
+        if not isinstance(want, Ids) or not isinstance(have, Ids) or not isinstance(have.vocab, Vocab):
+            return
+        source, target, vocab = have.frame, want.frame, have.vocab
+        if source == target or source not in _FRAMES or target not in _FRAMES:
+            return
+        marks = (mark for mark in ("bos", "eos") if mark in target and mark not in source)
+        if all(getattr(vocab, mark) is not None for mark in marks):
+            pad = have.pad if isinstance(have.pad, int) else vocab.pad or 0
+            yield cls(str(source), str(target), vocab, pad)
+
+    def notation(self) -> str:
+        """Write `Reframe(none -> bos..eos)`."""
+        return f"Reframe({self.source} -> {self.target})"
+
+
+_FRAMES = ("none", "bos..", "..eos", "bos..eos")
+
+
+@dataclass(frozen=True)
+class Shift(ShapedAdapter):
+    """Puts at each position the id that follows it: what a language model is to say next.
+
+    >>> from neumo.graph.inputs import inputs
+    >>> text = inputs(ids=Ids(pad=-100, frame="bos..eos", shifted=False)[B, U])
+    >>> Shift(-100)(ids=text.ids).ids
+    Shift.ids: Ids(pad=-100, frame=..eos, shifted=True)[B, U]
+
+    The last position gets `pad`, which has to be what stands behind the end of each row as well.
+    """
+
+    entry: ClassVar[str] = "ids"
+    exit: ClassVar[str] = "ids"
+
+    pad: int
+
+    def signature(self) -> Signature:
+        """Take and give ids."""
+        vocab = Var("vocab")
+        return Signature(
+            takes={"ids": Ids(vocab, pad=self.pad, shifted=False)[B, U]},
+            gives={"ids": Ids(vocab, pad=self.pad, shifted=True)[B, U]},
         )
 
     def accepts(self, given: NeuralType) -> bool:
-        """Accept masks that say what True means."""
-        return isinstance(given.element, Mask) and given.element.true in _OPPOSITE
+        """Accept ids that are not shifted, padded with this very id, in rows along the last axis."""
+        element = given.element
+        right = isinstance(element, Ids) and element.shifted is False and element.pad == self.pad
+        return right and bool(given.axes) and given.axes[-1].kind is U.kind
 
-    def convert(self, element: Mask) -> Element:
-        """Turn keep into pad and pad into keep."""
-        return dataclasses.replace(element, true=_OPPOSITE[str(element.true)])
+    def convert(self, element: Ids) -> Element:
+        """Shift, and lose the mark at the beginning, which follows nothing."""
+        frame = {"bos..": "none", "bos..eos": "..eos"}.get(str(element.frame), element.frame)
+        return dataclasses.replace(element, shifted=True, frame=frame)
 
     @classmethod
     def propose(cls, wanted: NeuralType, given: NeuralType) -> Iterator[Self]:
-        """Propose where the two meanings meet."""
-        if not isinstance(wanted.element, Mask) or not isinstance(given.element, Mask):
+        """Propose where ids have to be shifted, are known not to be, and have a known pad."""
+        want, have = wanted.element, given.element
+        if not isinstance(want, Ids) or not isinstance(have, Ids):
             return
-        if wanted.element.true == _OPPOSITE.get(str(given.element.true)):
-            yield cls()
+        if want.shifted is True and have.shifted is False and isinstance(have.pad, int):
+            yield cls(have.pad)
 
     def notation(self) -> str:
-        """Write `Invert(mask)`."""
-        return "Invert(mask)"
-
-
-_OPPOSITE = {"keep": "pad", "pad": "keep"}
-
-
-@dataclass(frozen=True)
-class MaskToLengths(Adapter):
-    """Counts the True positions of a keep mask: the lengths of rows that are padded behind their end."""
-
-    entry: ClassVar[str] = "mask"
-    exit: ClassVar[str] = "lengths"
-
-    def signature(self) -> Signature:
-        """Take a mask, give lengths."""
-        return Signature(takes={"mask": Mask(T, true="keep")[B, T]}, gives={"lengths": Lengths(T)[B]})
-
-    @classmethod
-    def propose(cls, wanted: NeuralType, given: NeuralType) -> Iterator[Self]:
-        """Propose where lengths are wanted and a mask is given."""
-        if isinstance(wanted.element, Lengths) and isinstance(given.element, Mask):
-            yield cls()
-
-
-@dataclass(frozen=True)
-class LengthsToMask(Adapter):
-    """Makes a mask out of lengths; `like` is any value `[B, T, ...]` that has the axis to be masked."""
-
-    entry: ClassVar[str] = "lengths"
-    exit: ClassVar[str] = "mask"
-
-    true: Literal["keep", "pad"] = "keep"
-
-    def signature(self) -> Signature:
-        """Take lengths and a value of the masked size, give a mask."""
-        return self.signature_for({})
-
-    def signature_for(self, given: Mapping[str, NeuralType]) -> Signature:
-        """State the ports for the axes that follow the two in `like`."""
-        like = given.get("like")
-        rest = like.axes[2:] if like is not None else ()
-        return Signature(
-            takes={"lengths": Lengths(T)[B], "like": NeuralType(Any_(), (B, T, *rest))},
-            gives={"mask": Mask(T, true=self.true)[B, T]},
-        )
-
-    @classmethod
-    def propose(cls, wanted: NeuralType, given: NeuralType) -> Iterator[Self]:
-        """Propose where a mask is wanted and lengths are given."""
-        if isinstance(wanted.element, Mask) and isinstance(given.element, Lengths):
-            yield cls("pad" if wanted.element.true == "pad" else "keep")
-
-    def notation(self) -> str:
-        """Write `LengthsToMask(true=keep)`."""
-        return f"LengthsToMask(true={self.true})"
-
-
-@dataclass(frozen=True)
-class Subsample(Adapter):
-    """Divides lengths by the stride of a module, rounding as it does: ceil(n / by), or floor(n / by)."""
-
-    entry: ClassVar[str] = "lengths"
-    exit: ClassVar[str] = "lengths"
-
-    by: int
-    rounding: Literal["ceil", "floor"] = "ceil"
-
-    def signature(self) -> Signature:
-        """Take lengths, give shorter ones."""
-        after = T.ceildiv(self.by) if self.rounding == "ceil" else T // self.by
-        return Signature(takes={"lengths": Lengths(T)[B]}, gives={"lengths": Lengths(after)[B]})
-
-    @classmethod
-    def propose(cls, wanted: NeuralType, given: NeuralType) -> Iterator[Self]:
-        """Propose both roundings for the whole number by which the given lengths are too long."""
-        if isinstance(wanted.element, Lengths) and isinstance(given.element, Lengths):
-            by = _times_longer(given.element.of, wanted.element.of)
-            if by is not None and by.denominator == 1 and by > 1:
-                yield cls(int(by))
-                yield cls(int(by), "floor")
-
-    def notation(self) -> str:
-        """Write `Subsample(by=2)`."""
-        return (
-            f"Subsample(by={self.by})"
-            if self.rounding == "ceil"
-            else f"Subsample(by={self.by}, rounding=floor)"
-        )
-
-
-def _times_longer(given: Size | None, wanted: Size | None) -> Fraction | None:
-    return None if given is None or wanted is None else gap(wanted, given).factor
+        """Write `Shift(pad=-100)`."""
+        return f"Shift(pad={self.pad})"

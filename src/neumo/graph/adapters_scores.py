@@ -1,11 +1,11 @@
-"""Adapters of scores: softmax and its relatives, and another order of the labels."""
+"""Adapters of scores and losses: softmax and its relatives, another order of labels, one number of many."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 from neumo.graph.adapter import Adapter, ShapedAdapter, short_name
 from neumo.graph.signature import Signature
@@ -15,6 +15,7 @@ from neumo.types import (
     Kind,
     Logits,
     LogProbs,
+    Loss,
     NeuralType,
     Probs,
     Relation,
@@ -119,7 +120,7 @@ class Reorder(Adapter):
             gives={"scores": Scores(self.target)[B, T, V(self.target)]},
         )
 
-    def signature_for(self, given: Mapping[str, NeuralType]) -> Signature:
+    def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for this kind of scores and these axes."""
         found = given.get("scores")
         if found is None or not isinstance(found.element, Scores) or found.element.vocab != self.source:
@@ -145,3 +146,32 @@ class Reorder(Adapter):
     def notation(self) -> str:
         """Write `Reorder(en-sorted -> en)`."""
         return f"Reorder({short_name(self.source)} -> {short_name(self.target)})"
+
+
+@dataclass(frozen=True)
+class Reduce(Adapter):
+    """Makes one number out of the loss of each row: their mean or their sum.
+
+    >>> Reduce("mean").signature().gives["loss"]
+    Loss(reduction=mean)[]
+    """
+
+    entry: ClassVar[str] = "loss"
+    exit: ClassVar[str] = "loss"
+
+    how: Literal["mean", "sum"] = "mean"
+
+    def signature(self) -> Signature:
+        """Take a loss for each row, give one."""
+        return Signature(takes={"loss": Loss()[B]}, gives={"loss": Loss(reduction=self.how)[()]})
+
+    @classmethod
+    def propose(cls, wanted: NeuralType, given: NeuralType) -> Iterator[Self]:
+        """Propose where one loss is wanted and one for each row is given."""
+        if isinstance(wanted.element, Loss) and isinstance(given.element, Loss) and given.rank > wanted.rank:
+            yield cls("mean")
+            yield cls("sum")
+
+    def notation(self) -> str:
+        """Write `Reduce(mean)`."""
+        return f"Reduce({self.how})"

@@ -1,15 +1,19 @@
-"""The values around a call: how the caller spells them, and which of them would fit a port."""
+"""The values around a call and those of a graph: how they are spelled, and which would fit a port."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from neumo.graph.compose import Call
+from neumo.graph.compose import Call, try_types
 from neumo.graph.order import order_steps
 from neumo.graph.value import Record, Step, Value, values_of
-from neumo.types import Environment, NeuralType, Outcome, compare
+from neumo.types import Environment, GraphError, NeuralType, Outcome, compare, did_you_mean
+
+if TYPE_CHECKING:
+    from neumo.graph.graph import Graph
 
 MOST_VALUES = 2000  # of the values around a call that are looked at
 
@@ -91,3 +95,103 @@ def _likeness(one: str, two: str) -> float:
 def unconnected(values: Iterable[Value], around: Surroundings) -> list[Value]:
     """Leave out what the call has connected well already: no port is the right place for it twice."""
     return [value for value in values if id(value) not in around.settled]
+
+
+_PORT = re.compile(r"(?P<module>[^.\[\]]+)(\[(?P<call>\d+)\])?\.(?P<port>[^.\[\]]+)")
+
+
+def candidates_for(graph: Graph, wanted: str | NeuralType) -> list[Value]:
+    """List the values of a graph that could feed a port for sure, the likeliest first.
+
+    >>> from neumo.graph.adapters import Resample
+    >>> from neumo.graph.graph import Graph
+    >>> from neumo.graph.inputs import inputs
+    >>> from neumo.types import Audio, B, Lengths, T, U
+    >>> given = inputs(audio=Audio(rate=8000)[B, T], text_len=Lengths(U)[B], audio_len=Lengths(T)[B])
+    >>> wide = Resample(8000, 16000)(audio=given.audio, audio_len=given.audio_len)
+    >>> graph = Graph(outputs={"audio": wide.audio, "text_len": given.text_len})
+    >>> candidates_for(graph, "Resample.audio_len")
+    [inputs.audio_len: Lengths(T)[B]]
+
+    A port is named `module.port`, or `module[1].port` for the second call of a module. It is looked at beside
+    everything else that the call is connected to; what depends on the call is left out. For a type, all
+    values that fit it alone are listed. What would only be assumed does not count.
+    """
+    if isinstance(wanted, NeuralType):
+        return [value for value in graph.values() if fits_alone(wanted, value.type)]
+    step, port = find_port(graph, wanted)
+    call = _call_of(step)
+    single = call.signature.takes[port].as_single()
+    downstream = _downstream(graph, step)
+    beside = {
+        name: [value.type for value in each_value(source)]
+        for name, source in step.inputs.items()
+        if name != port
+    }
+    before = {name for name, found in try_types(call, beside).items() if found is Outcome.MISMATCH}
+    fitting = [
+        value
+        for value in graph.values()
+        if id(value.step) not in downstream
+        and fits_alone(single, value.type)
+        and _fits_beside(call, beside | {port: [value.type]}, port, before)
+    ]
+    elsewhere = {id(value) for name, value in step.edges() if name != port}
+    age = {id(value): index for index, value in enumerate(fitting)}
+    return sorted(fitting, key=lambda v: (id(v) in elsewhere, -_likeness(port, v.port), -age[id(v)]))
+
+
+def _fits_beside(call: Call, types: dict[str, list[NeuralType]], port: str, before: set[str]) -> bool:
+    outcomes = try_types(call, types)
+    broken = {name for name, found in outcomes.items() if found is Outcome.MISMATCH}
+    return broken <= before and outcomes[port] is not Outcome.ASSUMED
+
+
+def _call_of(step: Step) -> Call:
+    """Make the call of a step once more, to be tried with other types at its ports."""
+    single = {port: source.type for port, source in step.inputs.items() if isinstance(source, Value)}
+    signature = step.module.signature_for(single)
+    return Call(step.module, step.inputs, signature=signature)
+
+
+def _downstream(graph: Graph, step: Step) -> set[int]:
+    """Collect a step and all that depend on it, by id: their values would close a circle."""
+    found = {id(step)}
+    for each in graph.steps:
+        if any(id(value.step) in found for _, value in each.edges()):
+            found.add(id(each))
+    return found
+
+
+def find_port(graph: Graph, name: str) -> tuple[Step, str]:
+    """Find the call and the port that `module.port` or `module[1].port` means in a graph."""
+    match = _PORT.fullmatch(name.strip())
+    if match is None:
+        raise GraphError(
+            f"{name!r} is not the name of a port",
+            code="unknown-port",
+            fixes=["write module.port, such as ctc.targets"],
+        )
+    label, port = match["module"], match["port"]
+    if label not in graph.modules:
+        raise GraphError(
+            f"graph {graph.name!r} has no module {label!r}",
+            code="unknown-port",
+            details=[f"its modules are {', '.join(graph.modules)}"],
+            fixes=did_you_mean(label, graph.modules),
+        )
+    module = graph.modules[label]
+    calls = [step for step in graph.steps if step.module is module]
+    number = int(match["call"] or 0)
+    if number >= len(calls):
+        times = "once" if len(calls) == 1 else f"{len(calls)} times"
+        raise GraphError(f"{label} is called {times}, so there is no call {number}", code="unknown-port")
+    takes = module.signature_for({}).takes
+    if port not in takes:
+        raise GraphError(
+            f"{label} takes no {port!r}",
+            code="unknown-port",
+            details=[f"it takes {', '.join(takes) or 'nothing'}"],
+            fixes=did_you_mean(port, takes),
+        )
+    return calls[number], port

@@ -6,26 +6,48 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from neumo.graph.adapters import Adapter, proposals
+from neumo.graph.adapter_chains import (
+    MOST_TRIES,
+    Applied,
+    Before,
+    Chain,
+    Choices,
+    double_chains,
+    passed_through,
+    single_chains,
+)
 from neumo.graph.candidates import Surroundings, each_value, unconnected
 from neumo.graph.compose import Call, Mismatch, try_types
 from neumo.graph.module import NeuralModule
 from neumo.graph.settings import changed_settings
 from neumo.graph.value import Step, Value
-from neumo.types import Environment, Fix, NeuralType, Outcome, Size, Symbol, compare
+from neumo.types import Any_, Environment, Fix, NeuralType, Obligation, Outcome, Size, Symbol, compare
 
 MOST_FIXES = 3
-_TRIES = 40  # adapters tried behind another adapter
 _COMPARISONS = 20_000  # of types, for values in the place of one: about half a second
 Types = dict[str, list[NeuralType]]  # what stands at each port of the call
 
 
 @dataclass(slots=True)
 class Way:
-    """One way out: how to write it, and what would stand at the ports then."""
+    """One way out: how to write it, what would stand at the ports then, and what it is made of.
+
+    It is either another `value`, or a `chain` of adapters behind the refused one, or a `module` with other
+    settings in the place of the one that gives (or takes). `doubts` are what it leaves to be checked when the
+    graph runs, because the refused value did not say it either.
+    """
 
     text: str
     types: Types
+    value: Value | None = None
+    chain: Chain = ()
+    module: NeuralModule | None = None
+    doubts: tuple[Obligation, ...] = ()
+
+    @property
+    def note(self) -> str:
+        """Say that it was tried, and what is still taken on trust."""
+        return f"fits, assuming {' and '.join(map(str, self.doubts))}" if self.doubts else "fits"
 
 
 @dataclass(slots=True)
@@ -54,33 +76,36 @@ class Advice:
         if found:
             self.types = found[0].types
         self.failing.discard(mismatch.port)
-        return [Fix(way.text, "fits") for way in found]
+        return [Fix(way.text, way.note) for way in found]
 
     def ways(self, mismatch: Mismatch) -> Iterator[Way]:
         """Give the ways out, the simplest first."""
         values = list(islice(self._values(mismatch), 2))
         yield from values
-        adapters = list(self._adapters(mismatch)) or list(self._pairs(mismatch))
+        target, given = self.call.env.type(mismatch.wanted).as_single(), mismatch.value.type
+        single = self._chains(mismatch, single_chains(target, given, self._choices(mismatch)))
+        double = self._chains(mismatch, double_chains(target, given, self._choices(mismatch)))
+        adapters = list(islice(single, MOST_FIXES)) or list(islice(double, MOST_FIXES))
         yield from adapters
         yield from self._settings(mismatch, nothing_else=not values and not adapters)
 
-    def works(self, types: Types, port: str) -> bool:
-        """Say whether the port fits now for sure, and nothing that did fit is broken."""
+    def works(self, types: Types, port: str) -> Outcome:
+        """Give the outcome at the port with these types; `MISMATCH` also if they break what did fit."""
         outcomes = try_types(self.call, types)
-        if outcomes[port] in (Outcome.ASSUMED, Outcome.MISMATCH):
-            return False
-        return {each for each, outcome in outcomes.items() if outcome is Outcome.MISMATCH} <= self.failing - {
-            port
-        }
+        broken = {each for each, outcome in outcomes.items() if outcome is Outcome.MISMATCH}
+        return outcomes[port] if broken <= self.failing - {port} else Outcome.MISMATCH
+
+    def _fits(self, types: Types, port: str) -> bool:
+        return self.works(types, port) not in (Outcome.ASSUMED, Outcome.MISMATCH)
 
     def _values(self, mismatch: Mismatch) -> Iterator[Way]:
         port = mismatch.port
         loose = self.call.signature.takes[port]
         found = unconnected(self.around.fitting(port, loose, Environment()), self.around)
-        for other in found[: max(_TRIES, _COMPARISONS // len(self.around.connected))]:
+        for other in found[: max(MOST_TRIES, _COMPARISONS // len(self.around.connected))]:
             types = self._with(mismatch, other.type)
-            if other is not mismatch.value and self.works(types, port):
-                yield Way(self._written(mismatch, other), types)
+            if other is not mismatch.value and self._fits(types, port):
+                yield Way(self._written(mismatch, other), types, value=other)
 
     def _written(self, mismatch: Mismatch, other: Value) -> str:
         """Write a value in the place of the refused one, within the list where there are several."""
@@ -100,66 +125,80 @@ class Advice:
         before = self.types[port]
         return {**self.types, port: [*before[:at], given, *before[at + 1 :]]}
 
-    def _adapters(self, mismatch: Mismatch) -> Iterator[Way]:
-        target = self.call.env.type(mismatch.wanted).as_single()
-        for adapter in proposals(target, mismatch.value.type):
-            found = self._apply(adapter, mismatch.value.type)
-            if found is None:
+    def _choices(self, mismatch: Mismatch) -> Choices:
+        """Offer the values of the call to further ports of an adapter, then all that are around."""
+        connected = {id(value): value for value in self.around.connected}
+        others = {id(value): value for value in reversed(self.around.values)}
+        values = [value for value in (connected | others).values() if value is not mismatch.value]
+        return lambda wanted: (value for value in values if _may_feed(wanted, value.type))
+
+    def _chains(self, mismatch: Mismatch, chains: Iterator[Chain]) -> Iterator[Way]:
+        """Try chains of adapters: what they give has to fit, and nothing else may break."""
+        for chain in chains:
+            types = self._behind(mismatch, chain)
+            outcome = self.works(types, mismatch.port)
+            if outcome is Outcome.MISMATCH:
                 continue
-            types = self._behind(mismatch, found)
-            if self.works(types, mismatch.port):
-                yield Way(f"insert {adapter.notation()} before it{found.words}", types)
+            doubts = self._doubts(mismatch, chain[-1].result) if outcome is Outcome.ASSUMED else ()
+            if doubts is not None:
+                yield Way(self._chain_text(mismatch, chain), types, chain=chain, doubts=doubts)
 
-    def _pairs(self, mismatch: Mismatch) -> Iterator[Way]:
-        target = self.call.env.type(mismatch.wanted).as_single()
-        for adapter in proposals(target, mismatch.value.type):
-            found = self._apply(adapter, mismatch.value.type)
-            for second in list(proposals(target, found.result))[:_TRIES] if found is not None else ():
-                after = self._apply(second, found.result) if found is not None else None
-                if found is None or after is None:
-                    continue
-                types = self._behind(
-                    mismatch, _Applied(after.result, found.extra + after.extra, found.gives | after.gives)
-                )
-                if self.works(types, mismatch.port):
-                    words = found.words or after.words
-                    yield Way(
-                        f"insert {adapter.notation()}, then {second.notation()}, before it{words}", types
-                    )
+    def _doubts(self, mismatch: Mismatch, result: NeuralType) -> tuple[Obligation, ...] | None:
+        """List what has to be assumed of a result, or None if the refused value had said more than that."""
+        wanted = self.call.env.type(mismatch.wanted).as_single()
+        found = compare(wanted, result, Environment()).obligations
+        unsaid = (
+            obligation.axis is None and getattr(mismatch.value.type.element, obligation.facet, None) is None
+            for obligation in found
+        )
+        return found if all(unsaid) else None
 
-    def _apply(self, adapter: Adapter, given: NeuralType) -> _Applied | None:
-        """Give what an adapter makes of a type, and what else it is connected to; None if it cannot be."""
-        types = {adapter.entry: given}
-        if _results(adapter, types) is None:
-            return None
-        extra: list[tuple[str, Value, str]] = []
-        for port, wanted in adapter.signature_for(types).takes.items():
-            other = None if port == adapter.entry else self._beside(adapter, port, types, wanted.optional)
-            if other is not None:
-                types[port] = other.type
-                extra.append((port, other, self.around.spell(other)))
-            elif port != adapter.entry and not wanted.optional:
-                return None
-        results = _results(adapter, types) or {}
-        through = {port: results[port] for port, _, _ in extra if port in results}
-        return _Applied(results[adapter.exit], extra, through)
-
-    def _beside(
-        self, adapter: Adapter, port: str, types: dict[str, NeuralType], optional: bool
-    ) -> Value | None:
-        """Find a value for a further port of an adapter: one of the call, or any if there has to be one."""
-        values = self.around.connected if optional else [*self.around.connected, *self.around.values]
-        fitting = (value for value in values if _results(adapter, {**types, port: value.type}) is not None)
-        return next(fitting, None)
-
-    def _behind(self, mismatch: Mismatch, found: _Applied) -> Types:
-        """Put what an adapter gives at the port, and at the ports of what went through it as well."""
-        types = self._with(mismatch, found.result)
+    def _behind(self, mismatch: Mismatch, chain: Chain) -> Types:
+        """Put what adapters give at the port, and at the ports of what went through them as well."""
+        types = self._with(mismatch, chain[-1].result)
+        passed = passed_through(chain)
         for port, source in self.call.inputs.items():
-            for through, value, _ in found.extra:
-                if source is value and through in found.gives:
-                    types[port] = [found.gives[through]]
+            if port != mismatch.port:
+                types[port] = [
+                    passed[id(value)].type if id(value) in passed else before
+                    for value, before in zip(each_value(source), types[port], strict=True)
+                ]
         return types
+
+    def _chain_text(self, mismatch: Mismatch, chain: Chain) -> str:
+        """Write which adapters to insert, with what beside, and which ports are fed by them as well."""
+        through, others = self._through(mismatch, chain)
+        steps = [
+            f"{applied.adapter.notation()} {self._beside_text(applied, others)}".rstrip() for applied in chain
+        ]
+        if len(chain) == 1:
+            steps = [f"{chain[0].adapter.notation()} before it", self._beside_text(chain[0], others)]
+            return f"insert {', '.join(filter(None, steps))}{through}"
+        return f"insert {', then '.join(steps)}, before it{through}"
+
+    def _beside_text(self, applied: Applied, others: set[int]) -> str:
+        """Write the further ports of an adapter, but for those that a port of the call passes on."""
+        words = [
+            f"{port}={'its ' + other.port if isinstance(other, Before) else self.around.spell(other)}"
+            for port, other in applied.beside.items()
+            if isinstance(other, Before) or id(other) not in others
+        ]
+        return f"with {', '.join(words)}" if words else ""
+
+    def _through(self, mismatch: Mismatch, chain: Chain) -> tuple[str, set[int]]:
+        """Say which other ports of the call are fed through the adapters too, and which values these are."""
+        passed = passed_through(chain)
+        words: list[str] = []
+        told: set[int] = set()
+        for port, source in self.call.inputs.items():
+            for value in each_value(source) if port != mismatch.port else ():
+                if id(value) in passed:
+                    found = passed[id(value)]
+                    adapter = "it" if len(chain) == 1 else type(found.adapter).__name__
+                    port_there = "" if port == found.port else f" as {found.port}"
+                    words.append(f"{port} goes through {adapter} too{port_there}")
+                    told.add(id(value))
+        return "".join(f"; {each}" for each in dict.fromkeys(words)), told
 
     def _settings(self, mismatch: Mismatch, *, nothing_else: bool) -> Iterator[Way]:
         """Try other settings of the module that gives, and of the one that takes where that is as good."""
@@ -170,13 +209,13 @@ class Advice:
         ):  # weights that were trained for something else do not become right
             for module, words in changed_settings(giver, reasons, giving=True):
                 types = self._given_by(module, mismatch)
-                if types is not None and self.works(types, mismatch.port):
+                if types is not None and self._fits(types, mismatch.port):
                     nothing_else = False
-                    yield Way(words, types)
+                    yield Way(words, types, module=module)
         if of_sizes or (nothing_else and not taker.trainable):
             for module, words in changed_settings(taker, reasons, giving=False):
                 if self._taken_by(module, mismatch.port):
-                    yield Way(words, self.types)
+                    yield Way(words, self.types, module=module)
 
     def _taken_by(self, module: NeuralModule, port: str) -> bool:
         """Say whether the call would be right if it had been a call of this module."""
@@ -202,13 +241,11 @@ class Advice:
         return types
 
 
-def _results(adapter: Adapter, types: dict[str, NeuralType]) -> dict[str, NeuralType] | None:
-    """Give the types that an adapter makes of others, or None if one of them does not fit for sure."""
-    instance, env = adapter.signature_for(types).scheme.instantiate(type(adapter).__name__), Environment()
-    for port, given in types.items():
-        if compare(instance.takes[port], given, env).outcome in (Outcome.ASSUMED, Outcome.MISMATCH):
-            return None
-    return instance.results(env)
+def _may_feed(wanted: NeuralType, given: NeuralType) -> bool:
+    """Tell quickly what cannot fit: another element, another number of axes."""
+    if isinstance(wanted.element, Any_):
+        return True
+    return wanted.rank == given.rank and isinstance(given.element, type(wanted.element))
 
 
 def _with_old_sizes(results: dict[str, NeuralType], step: Step) -> dict[str, NeuralType]:
@@ -222,23 +259,6 @@ def _with_old_sizes(results: dict[str, NeuralType], step: Step) -> dict[str, Neu
             if new_axis.symbol is not None and new_axis.symbol.rigid and old_axis.size is not None:
                 old.setdefault(new_axis.symbol, old_axis.size)
     return {port: found.substitute(old) for port, found in results.items()}
-
-
-@dataclass(slots=True)
-class _Applied:
-    """What an adapter gives, what else went into it (port, value, spelling), and what became of that."""
-
-    result: NeuralType
-    extra: list[tuple[str, Value, str]]
-    gives: dict[str, NeuralType]
-
-    @property
-    def words(self) -> str:
-        return (
-            f", with {', '.join(f'{port}={spelled}' for port, _, spelled in self.extra)}"
-            if self.extra
-            else ""
-        )
 
 
 def missing_fixes(around: Surroundings, wanted: dict[str, NeuralType]) -> list[Fix]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +11,8 @@ from neumo.backends.torch.lengths import at_least_float32, frame_mask
 from neumo.backends.torch.registry import implements
 from neumo.backends.torch.resample import resample
 from neumo.graph import adapters as specs
+from neumo.graph.adapters_join import PARTS
+from neumo.graph.assume import Assume as Assumed
 
 
 class _Adapter(nn.Module):
@@ -59,8 +61,21 @@ class Rescale(_Adapter):
 
     def forward(self, mel: Tensor) -> Tensor:
         """Any shape."""
-        scaled = mel * self.spec.multiplier
+        scaled = (mel.log() if self.spec.source == "linear" else mel) * self.spec.multiplier
         return scaled.exp() if self.spec.target == "linear" else scaled
+
+
+@implements(specs.Repower)
+class Repower(_Adapter):
+    """A square or a root; in the logarithm a factor; decibels are the same of both."""
+
+    def forward(self, spectrogram: Tensor) -> Tensor:
+        """Any shape."""
+        if self.spec.scale == "db":
+            return spectrogram
+        if self.spec.scale == "linear":
+            return spectrogram.square() if self.spec.target == 2 else spectrogram.sqrt()
+        return spectrogram * (2.0 if self.spec.target == 2 else 0.5)
 
 
 @implements(specs.LogSoftmax)
@@ -109,6 +124,16 @@ class Reorder(_Adapter):
         return scores[..., torch.tensor(order, device=scores.device)]
 
 
+@implements(specs.Reduce)
+class Reduce(_Adapter):
+    """The mean or the sum over the rows, in at least float32."""
+
+    def forward(self, loss: Tensor) -> Tensor:
+        """(B,) -> ()."""
+        loss = at_least_float32(loss)
+        return loss.mean() if self.spec.how == "mean" else loss.sum()
+
+
 @implements(specs.RemapIds)
 class RemapIds(_Adapter):
     """Looks each id up in a table; negative ids are no labels and stay."""
@@ -130,6 +155,41 @@ class Repad(_Adapter):
         return ids.masked_fill(~frame_mask(ids_len, ids.shape[-1]), self.spec.target)
 
 
+@implements(specs.Reframe)
+class Reframe(_Adapter):
+    """Takes marks off and puts marks on; what is behind the new end becomes the pad."""
+
+    def forward(self, ids: Tensor, ids_len: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """(B, U), (B,) -> (B, U + longer), (B,)."""
+        spec, vocab = self.spec, self.spec.vocab
+        rows, size = ids.shape
+        if ids_len is None:
+            ids_len = torch.full((rows,), size, device=ids.device)
+        if spec.adds("bos") < 0:
+            ids = ids[:, 1:]
+        elif spec.adds("bos") > 0:
+            ids = torch.cat([ids.new_full((rows, 1), vocab.bos), ids], dim=1)
+        if spec.adds("eos") < 0:
+            ids = ids[:, :-1]
+        elif spec.adds("eos") > 0:
+            ids = torch.cat([ids, ids.new_full((rows, 1), spec.pad)], dim=1)
+        length = (ids_len + spec.longer).clamp(min=0)
+        if spec.adds("eos") > 0:
+            ids = ids.scatter(1, (length - 1)[:, None], vocab.eos)
+        if spec.adds("eos"):
+            ids = ids.masked_fill(~frame_mask(length, ids.shape[1]), spec.pad)
+        return ids, length
+
+
+@implements(specs.Shift)
+class Shift(_Adapter):
+    """The next id at each position, and the pad at the last one."""
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """(..., U) -> (..., U)."""
+        return torch.cat([ids[..., 1:], torch.full_like(ids[..., :1], self.spec.pad)], dim=-1)
+
+
 @implements(specs.Invert)
 class Invert(_Adapter):
     """True becomes False."""
@@ -141,11 +201,11 @@ class Invert(_Adapter):
 
 @implements(specs.MaskToLengths)
 class MaskToLengths(_Adapter):
-    """The number of True positions of each row."""
+    """The number of positions of each row that are kept."""
 
     def forward(self, mask: Tensor) -> Tensor:
         """(..., T) -> (...)."""
-        return mask.sum(dim=-1)
+        return (mask if self.spec.true == "keep" else ~mask).sum(dim=-1)
 
 
 @implements(specs.LengthsToMask)
@@ -153,9 +213,38 @@ class LengthsToMask(_Adapter):
     """As many True positions as the length says, or the opposite."""
 
     def forward(self, lengths: Tensor, like: Tensor) -> Tensor:
-        """(B,), (B, T, ...) -> (B, T)."""
-        inside = frame_mask(lengths, like.shape[1])
+        """(B,), (B, ..., T, ...) -> (B, T)."""
+        inside = frame_mask(lengths, like.shape[self.spec.axis])
         return inside if self.spec.true == "keep" else ~inside
+
+
+@implements(specs.FractionToCount)
+class FractionToCount(_Adapter):
+    """A share of the axis as a whole number, rounded to the nearest."""
+
+    def forward(self, lengths: Tensor, like: Tensor) -> Tensor:
+        """(B,), (B, ..., T, ...) -> (B,)."""
+        return (at_least_float32(lengths) * like.shape[self.spec.axis]).round().long()
+
+
+@implements(specs.CountToFraction)
+class CountToFraction(_Adapter):
+    """A number of frames as a share of the axis; nothing of nothing is 0."""
+
+    def forward(self, lengths: Tensor, like: Tensor) -> Tensor:
+        """(B,), (B, ..., T, ...) -> (B,)."""
+        return lengths.to(torch.float32) / max(1, like.shape[self.spec.axis])
+
+
+@implements(specs.FullLengths)
+class FullLengths(_Adapter):
+    """The size of the axis for every row where no lengths are given."""
+
+    def forward(self, lengths: Tensor | None, like: Tensor) -> Tensor:
+        """(B,), (B, ..., T, ...) -> (B,)."""
+        if lengths is not None:
+            return lengths
+        return torch.full((like.shape[0],), like.shape[self.spec.axis], device=like.device)
 
 
 @implements(specs.Subsample)
@@ -166,6 +255,24 @@ class Subsample(_Adapter):
         """Any shape."""
         extra = self.spec.by - 1 if self.spec.rounding == "ceil" else 0
         return (lengths + extra) // self.spec.by
+
+
+@implements(specs.Upsample)
+class Upsample(_Adapter):
+    """Lengths after an up-sampling."""
+
+    def forward(self, lengths: Tensor) -> Tensor:
+        """Any shape."""
+        return lengths * self.spec.by
+
+
+@implements(specs.Offset)
+class Offset(_Adapter):
+    """Lengths that are longer or shorter by a constant, but never below 0."""
+
+    def forward(self, lengths: Tensor) -> Tensor:
+        """Any shape."""
+        return (lengths + self.spec.by).clamp(min=0)
 
 
 @implements(specs.Transpose)
@@ -195,10 +302,69 @@ class Squeeze(_Adapter):
         return value.squeeze(self.spec.at)
 
 
+@implements(specs.Concat)
+class Concat(_Adapter):
+    """The parts side by side along one axis."""
+
+    def forward(self, **parts: Tensor) -> Tensor:
+        """(..., F1, ...), (..., F2, ...) -> (..., F1 + F2, ...)."""
+        return torch.cat([parts[name] for name in PARTS[: self.spec.parts]], dim=self.spec.axis)
+
+
+@implements(specs.Append)
+class Append(_Adapter):
+    """Each row of the second sequence goes to where the real part of the first one ends."""
+
+    def forward(
+        self,
+        first: Tensor,
+        second: Tensor,
+        first_len: Tensor | None = None,
+        second_len: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """(B, ..., T1, ...), (B, ..., T2, ...), (B,), (B,) -> (B, ..., T1 + T2, ...), (B,)."""
+        one, two = first.movedim(self.spec.axis, 1), second.movedim(self.spec.axis, 1)
+        if first_len is None:
+            first_len = torch.full((one.shape[0],), one.shape[1], device=one.device)
+        if second_len is None:
+            second_len = torch.full((two.shape[0],), two.shape[1], device=two.device)
+        both = torch.cat([one, two], dim=1)
+        length = first_len + second_len
+        place = torch.arange(both.shape[1], device=both.device)[None]
+        behind = place - first_len[:, None] + one.shape[1]  # where the second sequence stands in `both`
+        source = torch.where(place < first_len[:, None], place, behind.clamp(max=both.shape[1] - 1))
+        index = source.reshape(source.shape + (1,) * (both.dim() - 2)).expand(both.shape)
+        inside = frame_mask(length, both.shape[1]).reshape(index.shape[:2] + (1,) * (both.dim() - 2))
+        value = both.gather(1, index).masked_fill(~inside, self.spec.fill)
+        return value.movedim(1, self.spec.axis), length
+
+
 @implements(specs.Default)
 class Default(_Adapter):
-    """A constant with the shape and kind of `like` where the value is absent."""
+    """A constant with the shape of `like` where the value is absent."""
+
+    _KINDS: ClassVar = {"float": torch.float32, "int": torch.int64, "bool": torch.bool, None: None}
 
     def forward(self, value: Tensor | None, like: Tensor) -> Tensor:
         """The shape of `like`."""
-        return torch.full_like(like, self.spec.fill) if value is None else value
+        if value is not None:
+            return value
+        return torch.full_like(like, self.spec.fill, dtype=self._KINDS[self.spec.numbers])
+
+
+@implements(specs.Fallback)
+class Fallback(_Adapter):
+    """The other value where the first is absent."""
+
+    def forward(self, value: Tensor | None, otherwise: Tensor) -> Tensor:
+        """Any shape."""
+        return otherwise if value is None else value
+
+
+@implements(Assumed)
+class Assume(_Adapter):
+    """The value as it is: what is claimed of it is checked at the boundary."""
+
+    def forward(self, value: Tensor) -> Tensor:
+        """Any shape."""
+        return value
