@@ -115,12 +115,19 @@ class _Neighbours:
         self.above: dict[str, list[_Touch]] = {key: [] for key in tiles}
         self.below: dict[str, list[_Touch]] = {key: [] for key in tiles}
         for wire in wires:
+            ends_here = not tiles[wire.target].ports_out
             start = tiles[wire.source].ports_out[wire.out]
-            end = tiles[wire.target].ports_in[wire.port]
+            start = start if ends_here else _pull(tiles[wire.source], tiles[wire.source].ports_out, wire.out)
+            end = _pull(tiles[wire.target], tiles[wire.target].ports_in, wire.port)
             passing = tiles[wire.source].passing + tiles[wire.target].passing
             weight = (1.0, 2.0, 8.0)[passing]  # long links straightest, as Gansner et al. (1993) weigh them
             self.above[wire.target].append((wire.source, start, end, weight))
             self.below[wire.source].append((wire.target, end, start, weight))
+
+
+def _pull(tile: Tile, ports: dict[str, float], port: str) -> float:
+    """Where a link pulls at a box: at the port; amidst if it has but one, so that chains stay upright."""
+    return tile.width / 2 if len(ports) == 1 else ports[port]
 
 
 def _order(layers: list[list[str]], tiles: dict[str, Tile], wires: Sequence[Wire]) -> None:

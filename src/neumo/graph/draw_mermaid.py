@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from neumo.graph.draw_sketch import Box, Sketch, Socket, sketch
+from neumo.graph.draw_parts import Box, Link, Sketch, Socket
+from neumo.graph.draw_sketch import sketch
 
 if TYPE_CHECKING:
     from neumo.graph.graph import Graph
@@ -34,7 +35,7 @@ def chart_sketch(drawn: Sketch) -> str:
     rows = ["flowchart TD"]
     rows += [f"    {ids[box.key]}{_shape(box)}:::{box.role}" for box in drawn.boxes]
     for link in drawn.links:
-        label = _label(sockets[link.source, link.out], link.port)
+        label = _label(sockets[link.source, link.out], link.port) + _signs(link)
         rows.append(f"    {ids[link.source]} {_arrow(label, link.minor)} {ids[link.target]}")
     for index, (name, (source, out)) in enumerate(drawn.outputs.items()):
         socket = sockets[source, out]
@@ -48,13 +49,20 @@ def chart_sketch(drawn: Sketch) -> str:
 def _shape(box: Box) -> str:
     if not box.kind:
         return '(["inputs"])'
-    title = f"<b>{_quote(box.title)}</b><br/>{_quote(box.kind)}"
+    shared = f"<br/>shared by {box.shared} steps" if box.shared > 1 else ""
+    title = f"<b>{_quote(box.title)}</b><br/>{_quote(box.kind)}{shared}"
     return f'[("{title}")]' if box.role == "data" else f'["{title}"]'
 
 
 def _label(socket: Socket, port: str) -> str:
     ports = socket.name if port in {"", socket.name} else f"{socket.name} → {port}"
     return f"{_quote(ports)}<br/>{_quote(socket.type)}"
+
+
+def _signs(link: Link) -> str:
+    """What was taken on trust or let pass at a connection."""
+    notes = (f"<br/>{'?' if note.kind == 'assumed' else '!'} {_quote(note.text)}" for note in link.notes)
+    return "".join(notes)
 
 
 def _arrow(label: str, minor: bool) -> str:

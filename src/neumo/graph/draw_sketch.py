@@ -1,14 +1,22 @@
-"""What every drawing of a graph shows: boxes with ports, and the links between them."""
+"""Reduces a graph to what every drawing of it shows: boxes with ports, and the links between them."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import MISSING, Field, dataclass, field, is_dataclass
+from dataclasses import MISSING, Field, is_dataclass
+from itertools import islice
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, cast
 
+from neumo.graph.draw_parts import Box, Link, Mark, Note, Origin, Setting, Sketch, Socket, short_type
+from neumo.graph.draw_sizes import local_signature, size_story, trace_sizes
 from neumo.graph.module import NeuralModule, label_of, module_fields
+from neumo.graph.source import CallSite, short_path
+from neumo.types import Size, Symbol
+from neumo.types.element import measures
+from neumo.types.type import clock_of
 from neumo.types.vocab import Vocab
 
 if TYPE_CHECKING:
@@ -17,78 +25,161 @@ if TYPE_CHECKING:
     from neumo.types import NeuralType
 
 
-@dataclass(frozen=True, slots=True)
-class Socket:
-    """A port of a box: its name, its type in full, whether anything is connected, what it measures."""
+def sketch(graph: Graph, *, traces: bool = False, family: Sequence[Graph] = ()) -> Sketch:
+    """Reduce a graph to boxes and links; each step gets a name that reads well in a listing.
 
-    name: str
-    type: str = ""
-    used: bool = True
-    minor: bool = False  # lengths and masks accompany the data; drawings show them thinner
-
-    @property
-    def element(self) -> str:
-        """The type without its axes: `Mel(n_mels=64)`."""
-        return _split_axes(self.type)[0]
-
-    @property
-    def axes(self) -> str:
-        """The axes of the type, in brackets."""
-        return _split_axes(self.type)[1]
+    `traces` adds where each size comes from. `family` are the graphs that are drawn together: a module that
+    several of them use has the same tag in each.
+    """
+    return _Sketcher(graph, traces, family or [graph]).sketch()
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
-    """One step of a graph as drawn."""
+class _Sketcher:
+    """Draws one graph; knows the names of its steps, which values are used, and its symbols."""
 
-    key: str
-    title: str
-    kind: str
-    role: str
-    settings: str = ""
-    trainable: bool = False
-    shared: int = 1  # how many steps use this very module, and so its weights
-    takes: tuple[Socket, ...] = ()
-    gives: tuple[Socket, ...] = ()
+    def __init__(self, graph: Graph, traces: bool, family: Sequence[Graph]) -> None:
+        self.graph = graph
+        self.names = step_names(graph)
+        self.uses = _uses(family)
+        shared = [key for key, uses in self.uses.items() if len(uses) > 1]
+        self.tags = {key: number for number, key in enumerate(shared, start=1)}
+        self.used = {(id(v.step), v.port) for step in graph.steps for _, v in step.edges()}
+        self.used |= {(id(value.step), value.port) for value in graph.outputs.values()}
+        self.symbols: dict[Symbol, int] = {}
+        self.drawn = Sketch(graph.name, graph.mode, keys=self.names)
+        if traces:
+            self.drawn.hops = trace_sizes(graph.steps, self.names)
+
+    def sketch(self) -> Sketch:
+        drawn, names = self.drawn, self.names
+        calls = Counter(id(step.module) for step in self.graph.steps)
+        for step in self.graph.steps:
+            drawn.boxes.append(self.box(step, calls[id(step.module)]))
+            notes = _notes(step)
+            for port, value in step.edges():
+                drawn.links.append(
+                    Link(
+                        names[id(value.step)],
+                        value.port,
+                        names[id(step)],
+                        port,
+                        _is_minor(value.type),
+                        tuple(notes.get(port, ())),
+                    )
+                )
+        for name, value in self.graph.outputs.items():
+            drawn.outputs[name] = (names[id(value.step)], value.port)
+        return drawn
+
+    def box(self, step: Step, calls: int) -> Box:
+        module, key = step.module, self.names[id(step)]
+        gives = tuple(self.output(step, value) for value in step.outputs.values())
+        if is_open(step):
+            return Box(key, "inputs", "", "inputs", gives=gives)
+        return Box(
+            key,
+            key if calls == 1 else label_of(module),
+            type(module).__name__,
+            module.role,
+            _settings(module),
+            module.trainable,
+            calls,
+            _inputs(step),
+            gives,
+            self.tags.get(id(module), 0),
+            tuple(self.uses[id(module)]),
+            _fields(module),
+            _summary(module),
+            _place(step),
+        )
+
+    def output(self, step: Step, value: Value) -> Socket:
+        marks = tuple(self.marks(value))
+        hops = [self.drawn.hops.get((id(step), value.port, mark.slot)) for mark in marks]
+        stories = dict.fromkeys(f"{hop.size}: {size_story(hop)}" for hop in hops if hop and hop.before)
+        return Socket(
+            value.port,
+            str(value.type),
+            (id(step), value.port) in self.used,
+            _is_minor(value.type),
+            value.type.optional,
+            value.type.when or "",
+            marks,
+            tuple(stories),
+        )
+
+    def marks(self, value: Value) -> Iterable[Mark]:
+        for index, axis in enumerate(value.type.axes):
+            yield Mark(
+                index,
+                short_type(re.sub(r" at \S+ Hz$", "", str(axis))),
+                self.number(axis.size, value),
+                clock_of(value.type, index),
+                axis.clock is not None,
+            )
+        for name in measures(type(value.type.element)):
+            size = getattr(value.type.element, name)
+            if isinstance(size, Size):
+                yield Mark(name, str(size), self.number(size, value))
+
+    def number(self, size: Size | None, value: Value) -> tuple[int, ...]:
+        """Number the symbols of a size; one that is new starts at this value."""
+        if size is None:
+            return ()
+        found: list[int] = []
+        for symbol in sorted(size.symbols(), key=lambda each: each.key):
+            if symbol not in self.symbols:
+                self.symbols[symbol] = len(self.symbols)
+                where = f"{self.names[id(value.step)]}.{value.port}"
+                self.drawn.symbols.append(Origin(symbol.name, where, short_type(str(value.type))))
+            found.append(self.symbols[symbol])
+        return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """A connection: from an output of one box to an input of another."""
-
-    source: str
-    out: str
-    target: str
-    port: str
-    minor: bool = False
-
-
-@dataclass(slots=True)
-class Sketch:
-    """A graph reduced to what drawings show, in topological order."""
-
-    name: str
-    mode: str
-    boxes: list[Box] = field(default_factory=list[Box])
-    links: list[Link] = field(default_factory=list[Link])
-    outputs: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+def _uses(family: Sequence[Graph]) -> dict[int, list[str]]:
+    """List the steps that use each module, by its id; modules in the order of the graphs."""
+    found: dict[int, list[str]] = {}
+    for graph in family:
+        names = step_names(graph)
+        for step in graph.steps:
+            found.setdefault(id(step.module), []).append(f"{graph.name}.{names[id(step)]}")
+    return found
 
 
-def sketch(graph: Graph) -> Sketch:
-    """Reduce a graph to boxes and links; each step gets a name that reads well in a listing."""
-    names = step_names(graph)
-    drawn = Sketch(graph.name, graph.mode)
-    calls = Counter(id(step.module) for step in graph.steps)
-    used = {(id(value.step), value.port) for step in graph.steps for _, value in step.edges()}
-    used |= {(id(value.step), value.port) for value in graph.outputs.values()}
-    for step in graph.steps:
-        drawn.boxes.append(_box(step, names, calls[id(step.module)], used))
-        for port, value in step.edges():
-            minor = _is_minor(value.type)
-            drawn.links.append(Link(names[id(value.step)], value.port, names[id(step)], port, minor))
-    for name, value in graph.outputs.items():
-        drawn.outputs[name] = (names[id(value.step)], value.port)
-    return drawn
+def _notes(step: Step) -> dict[str, list[Note]]:
+    found: dict[str, list[Note]] = {}
+    for port, obligation in step.assumptions:
+        found.setdefault(port, []).append(Note("assumed", str(obligation)))
+    for port, reason in step.warnings:
+        found.setdefault(port, []).append(Note("warning", reason.sentence))
+    return found
+
+
+def _place(step: Step) -> str:
+    """Where a step was written, as file and line; finding out the argument too would parse the file."""
+    where = step.location
+    if not isinstance(where, CallSite):
+        return "" if where is None else str(where.place())
+    line, *_ = next(islice(where.code.co_positions(), where.lasti // 2, None), (None,))
+    return f"{short_path(where.code.co_filename)}:{line or where.code.co_firstlineno}"
+
+
+def _inputs(step: Step) -> tuple[Socket, ...]:
+    """List the inputs that are connected, then those that were left open."""
+    takes = local_signature(step).takes
+    connected = [port for port in step.inputs if port in takes]
+    rest = [port for port in takes if port not in step.inputs]
+    return tuple(
+        Socket(
+            port,
+            str(takes[port]),
+            port in step.inputs,
+            _is_minor(takes[port]),
+            takes[port].optional,
+            takes[port].when or "",
+        )
+        for port in [*connected, *rest]
+    )
 
 
 def step_names(graph: Graph, taken: Iterable[str] = ()) -> dict[int, str]:
@@ -115,33 +206,25 @@ def is_open(step: Step) -> bool:
     return type(step.module).__name__ == "GraphInputs"
 
 
-def _box(step: Step, names: dict[int, str], calls: int, used: set[tuple[int, str]]) -> Box:
-    module = step.module
-    takes = tuple(Socket(port, minor=_is_minor(value.type)) for port, value in _first_edges(step).items())
-    gives = tuple(
-        Socket(port, str(value.type), (id(step), port) in used, _is_minor(value.type))
-        for port, value in step.outputs.items()
-    )
-    if is_open(step):
-        return Box(names[id(step)], "inputs", "", "inputs", gives=gives)
-    title = names[id(step)] if calls == 1 else label_of(module)
-    kind = type(module).__name__
-    return Box(
-        names[id(step)], title, kind, module.role, _settings(module), module.trainable, calls, takes, gives
-    )
-
-
-def _first_edges(step: Step) -> dict[str, Value]:
-    """One connection per port: a port that takes many values is one socket."""
-    return {port: source[0] if isinstance(source, tuple) else source for port, source in step.inputs.items()}
-
-
 def _settings(module: NeuralModule) -> str:
     """The fields that are not at their default, as in a call; vocabularies by name and size."""
     fields = {
         name: value for name, value in module_fields(module).items() if not is_default(module, name, value)
     }
-    return ", ".join(f"{name}={_setting(value)}" for name, value in fields.items())
+    return ", ".join(f"{name}={_brief(value)}" for name, value in fields.items())
+
+
+def _fields(module: NeuralModule) -> tuple[Setting, ...]:
+    return tuple(
+        Setting(name, _setting(value), is_default(module, name, value))
+        for name, value in module_fields(module).items()
+    )
+
+
+def _summary(module: NeuralModule) -> str:
+    """The first line of the documentation of a module's class; dataclasses write one that says nothing."""
+    first = (type(module).__doc__ or "").strip().partition("\n")[0]
+    return "" if first.startswith(f"{type(module).__name__}(") else first
 
 
 def is_default(owner: object, name: str, value: object) -> bool:
@@ -151,6 +234,13 @@ def is_default(owner: object, name: str, value: object) -> bool:
     if field.default_factory is not MISSING:
         default = field.default_factory()
     return type(default) is type(value) and bool(default == value)
+
+
+def _brief(value: Any) -> str:
+    """A setting as it is shown in a box: of a path only the name."""
+    if isinstance(value, str | PurePath) and len(str(value)) > 24 and "/" in str(value):
+        return repr(f"…/{PurePath(value).name}")
+    return _setting(value)
 
 
 def _setting(value: Any) -> str:
@@ -164,27 +254,8 @@ def _setting(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-def short_type(text: str) -> str:
-    """A printed type without the digests of its vocabularies.
-
-    >>> short_type("Ids(en[28]#5a34be53)[B, U]")
-    'Ids(en[28])[B, U]'
-    """
-    return re.sub(r"(\[\d+\])#[0-9a-f]{8}", r"\1", text)
-
-
 def _is_minor(type_: NeuralType) -> bool:
     return type(type_.element).__name__ in {"Lengths", "Mask"}
-
-
-def _split_axes(text: str) -> tuple[str, str]:
-    """Split a printed type where its axes begin: at the bracket that the last one closes."""
-    depth = 0
-    for index in range(len(text) - 1, -1, -1):
-        depth += (text[index] == "]") - (text[index] == "[")
-        if depth == 0:
-            return (text[:index], text[index:]) if text[index] == "[" else (text, "")
-    return text, ""
 
 
 def _snake(name: str) -> str:

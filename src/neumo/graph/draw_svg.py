@@ -2,55 +2,197 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Final
 
+from neumo.graph.draw_fold import EDGE, place, turn_path
 from neumo.graph.draw_layout import Layout, Tile, Wire, arrange
-from neumo.graph.draw_sketch import Box, Sketch, Socket, short_type, sketch
+from neumo.graph.draw_parts import Box, Link, Mark, Note, Sketch, Socket, clock_text, short_type
+from neumo.graph.draw_sketch import sketch
+from neumo.graph.draw_style import ROLES, TAGS, svg_style
 
 if TYPE_CHECKING:
     from neumo.graph.graph import Graph
 
-MONO: Final = 6.35  # width of a letter of the 10.5 px monospace font, px
-SANS: Final = 7.3  # mean width of a letter of the 13 px bold font, px
-SMALL: Final = 5.9  # mean width of a letter of the 11 px font, px
-EDGE: Final = 18.0  # margin of the picture, px
-LABEL: Final = 34.0  # height kept free under a box for the types of its outputs, px
+MONO: Final = 6.95  # width of a letter of the 11.5 px monospace font, px
+SANS: Final = 7.9  # mean width of a letter of the 14 px bold font, px
+SMALL: Final = 6.2  # mean width of a letter of the 11.5 px font, px
 LONGEST: Final = 34  # letters of an element or of settings; the whole is in the tooltip
-LONGEST_AXES: Final = 44
-
-ROLES: Final = {  # role: (line and text, fill) in light, then in dark surroundings
-    "inputs": ("#475569", "#f1f5f9", "#cbd5e1", "#1e293b"),
-    "data": ("#0369a1", "#e0f2fe", "#7dd3fc", "#0c2d48"),
-    "module": ("#4338ca", "#eef2ff", "#a5b4fc", "#1e1b4b"),
-    "decoder": ("#047857", "#d1fae5", "#6ee7b7", "#053b2e"),
-    "loss": ("#be123c", "#ffe4e6", "#fda4af", "#4c0519"),
-    "metric": ("#b45309", "#fef3c7", "#fcd34d", "#451a03"),
-    "adapter": ("#6b21a8", "#f3e8ff", "#d8b4fe", "#3b0764"),
-    "outputs": ("#334155", "#ffffff", "#e2e8f0", "#0f172a"),
-}
+LONGEST_MARK: Final = 24  # letters of one axis
 
 
 def to_svg(graph: Graph) -> str:
     """Draw a graph as one SVG text that needs nothing else: fonts of the system, light and dark colours.
 
-    Boxes are steps, coloured by role. Each output carries its type; lengths and masks are thin lines.
+    Boxes are steps, coloured by role. Each output carries its type; lengths and masks are thin lines. The
+    tooltip of a port tells its whole type and where its sizes come from.
     """
-    return draw_sketch(sketch(graph))
+    return draw_sketch(sketch(graph, traces=True))
 
 
-def draw_sketch(drawn: Sketch) -> str:
-    """Draw boxes and links."""
-    boxes = {box.key: box for box in [*drawn.boxes, *_pills(drawn)]}
-    links = [(link.source, link.out, link.target, link.port) for link in drawn.links]
-    links += [(source, out, f"->{name}", "") for name, (source, out) in drawn.outputs.items()]
-    layout = _arrange_twice(boxes, links)
-    tops, height = _place_layers(layout)
-    minor = {(box.key, socket.name) for box in boxes.values() for socket in box.gives if socket.minor}
-    parts = [_wire(layout, tops, wire, minor) for wire in _unique(layout)]
-    parts += [_box(box, layout.tiles[key]) for key, box in boxes.items()]
-    return _page(drawn, parts, layout.width + 2 * EDGE, height)
+def draw_sketch(drawn: Sketch, *, live: bool = False) -> str:
+    """Draw boxes and links; a `live` picture has no style of its own, and names its parts for a script."""
+    return _Drawing(drawn, live).svg()
+
+
+def number_ports(drawn: Sketch) -> dict[tuple[str, str, bool], int]:
+    """Number all ports by (box, name, whether it is an output): what a live picture calls them."""
+    numbers: dict[tuple[str, str, bool], int] = {}
+    for box in drawn.boxes:
+        for gives, sockets in ((False, box.takes), (True, box.gives)):
+            for socket in sockets:
+                numbers[box.key, socket.name, gives] = len(numbers)
+    return numbers
+
+
+class _Drawing:
+    """One picture: the boxes as they are placed, and what its parts are called."""
+
+    def __init__(self, drawn: Sketch, live: bool) -> None:
+        self.drawn = drawn
+        self.live = live
+        self.boxes = {box.key: box for box in [*drawn.boxes, *_pills(drawn)]}
+        self.pills = {f"->{name}": source for name, source in drawn.outputs.items()}
+        self.links = list(drawn.links)
+        self.links += [Link(source, out, f"->{name}", "") for name, (source, out) in drawn.outputs.items()]
+        self.ports = number_ports(drawn)
+        ends = [(link.source, link.out, link.target, link.port) for link in self.links]
+        self.layout = _arrange_twice(self.boxes, ends)
+        self.placing = place(self.layout)
+        self.minor = {(b.key, each.name) for b in self.boxes.values() for each in b.gives if each.minor}
+
+    def svg(self) -> str:
+        parts = self.wires()
+        for number, (key, box) in enumerate(self.boxes.items()):
+            parts.append(self.box(number, box, self.layout.tiles[key]))
+        parts += [self.notes(link) for link in self.links if link.notes]
+        return self.page(parts)
+
+    def name(self, **names: object) -> str:
+        """Name a part of a live picture: `data-` attributes."""
+        return "".join(f' data-{key}="{value}"' for key, value in names.items()) if self.live else ""
+
+    def reach(self, label: str, **names: object) -> str:
+        """Let the keyboard reach a part of a live picture."""
+        if not self.live:
+            return ""
+        return f'{self.name(**names)} tabindex="0" role="button" aria-label="{escape(label)}"'
+
+    def wires(self) -> list[str]:
+        """Draw each wire once, although several links may share it."""
+        users: dict[Wire, list[int]] = {}
+        for number, route in enumerate(self.layout.routes):
+            for wire in route:
+                users.setdefault(wire, []).append(number)
+        return [self.wire(wire, links) for wire, links in users.items()]
+
+    def wire(self, wire: Wire, links: list[int]) -> str:
+        source, target = self.layout.tiles[wire.source], self.layout.tiles[wire.target]
+        x, end = source.x + source.ports_out[wire.out], target.x + target.ports_in[wire.port]
+        start = source.y + source.height
+        if wire in self.placing.turns:
+            path = turn_path(x, start, self.placing.turns[wire], end, target.y)
+        else:
+            bend = self.placing.bends[source.layer]
+            middle = (bend + target.y) / 2
+            curve = f"C{x:.1f} {middle:.1f} {end:.1f} {middle:.1f} {end:.1f} {target.y:.1f}"
+            path = f"M{x:.1f} {start:.1f}V{bend:.1f}{curve}"
+        first = self.links[links[0]]
+        minor = (first.source, first.out) in self.minor
+        who = self.name(p=self.ports[first.source, first.out, True], l=" ".join(map(str, links)))
+        thin = " n-thin" if minor else ""
+        drawn = f'<path class="n-wire{thin}" d="{path}"{who}/>'
+        if target.passing:
+            return drawn
+        tip = f'd="M{end - 3.5:.1f} {target.y - 7:.1f}h7l-3.5 7z"'
+        return f'{drawn}<path class="n-tip{" n-thin-tip" * minor}" {tip}{who}/>'
+
+    def box(self, number: int, box: Box, tile: Tile) -> str:
+        middle, y = tile.x + tile.width / 2, tile.y
+        if box.role == "outputs":
+            who = self.reach(f"output {box.title}", p=self.ports[(*self.pills[box.key], True)])
+        else:
+            who = self.reach(_tooltip(box), b=number)
+        tag = f" n-tag{box.tag % len(TAGS)}" if box.tag else ""
+        rows = [
+            f'<g class="n-box n-{escape(box.role)}{tag}"{who}><title>{escape(_tooltip(box))}</title>'
+            f'<rect x="{tile.x:.1f}" y="{y:.1f}" width="{tile.width:.1f}" height="{tile.height:.1f}"'
+            f' rx="{12 if box.role == "outputs" else 7}"/>'
+        ]
+        rows += [self.input(box, socket, tile) for socket in box.takes if socket.name]
+        y += 15 * bool(box.takes) + (18 if box.role != "outputs" else 2)
+        rows.append(_text("n-title", middle, y, box.title, "middle"))
+        if _subtitle(box):
+            rows.append(_text("n-kind", middle, y + 16, _subtitle(box), "middle"))
+        rows += [self.output(box, socket, tile) for socket in box.gives]
+        if box.tag:
+            rows.append(_badge("n-tag", tile.x + 2, tile.y + 2, str(box.tag), _shared(box), 9))
+        if box.notes:
+            rows.append(_note(box.notes, tile.x + tile.width - 4, tile.y + 3))
+        return "".join([*rows, "</g>"])
+
+    def input(self, box: Box, socket: Socket, tile: Tile) -> str:
+        x = tile.x + tile.ports_in[socket.name]
+        label = f"{socket.name} takes {socket.type}" + ("" if socket.used else ", left open")
+        reach = self.reach(f"{box.title}, {label}", p=self.ports[box.key, socket.name, False])
+        ring = "" if socket.used else f'<circle class="n-open" cx="{x:.1f}" cy="{tile.y:.1f}" r="3"/>'
+        faint = "" if socket.used else " n-unused"
+        return (
+            f'<g class="n-in{faint}"{reach}><title>{escape(label)}</title>{ring}'
+            f"{_text('n-port', x, tile.y + 13, socket.caption, 'middle')}</g>"
+        )
+
+    def output(self, box: Box, socket: Socket, tile: Tile) -> str:
+        x, bottom = tile.x + tile.ports_out[socket.name], tile.y + tile.height
+        label = f"{socket.name}: {socket.type}"
+        reach = self.reach(f"{box.title}, {label}", p=self.ports[box.key, socket.name, True])
+        faint = "" if socket.used else " n-unused"
+        title = "\n".join([label, *socket.stories])
+        return (
+            f'<g class="n-out{faint}"{reach}><title>{escape(title)}</title>'
+            f'<circle cx="{x:.1f}" cy="{bottom:.1f}" r="3"/>'
+            + _text("n-port", x - 3, bottom - 6, socket.caption)
+            + self.element(socket, x + 7, bottom + 15)
+            + self.axes(socket, x + 7, bottom + 30)
+            + "</g>"
+        )
+
+    def element(self, socket: Socket, x: float, y: float) -> str:
+        """The element; what lengths count can be followed as an axis can."""
+        measured = [mark for mark in socket.marks if isinstance(mark.slot, str)]
+        who = self.name(x=len(socket.marks) - 1, s=_numbers(measured[-1])) if measured else ""
+        return f'<text class="n-type" x="{x:.1f}" y="{y:.1f}"{who}>{escape(_cut(socket.element))}</text>'
+
+    def axes(self, socket: Socket, x: float, y: float) -> str:
+        words = _axis_words(socket)
+        if not words:
+            return _text("n-axes", x, y, socket.axes)
+        marks = [
+            f"<tspan{self.name(x=index, s=_numbers(mark))}>{escape(word)}</tspan>"
+            for index, (mark, word) in enumerate(words)
+        ]
+        tail = escape(_clock_words(socket))
+        return f'<text class="n-axes" x="{x:.1f}" y="{y:.1f}">[{", ".join(marks)}]{tail}</text>'
+
+    def notes(self, link: Link) -> str:
+        tile = self.layout.tiles[link.target]
+        return _note(link.notes, tile.x + tile.ports_in[link.port] + 12, tile.y - 9)
+
+    def page(self, parts: list[str]) -> str:
+        heading = f"graph {self.drawn.name} · mode {self.drawn.mode} · {len(self.drawn.boxes)} steps"
+        legend, right = _legend(self.drawn, EDGE + len(heading) * SANS + 20)
+        width, height = max(self.placing.width, right + EDGE), self.placing.height
+        style = "" if self.live else f"<style>{svg_style()}</style>"
+        head = "" if self.live else f"<title>{escape(heading)}</title>"
+        page = f'<rect class="n-page" width="{width:.0f}" height="{height:.0f}" rx="8"/>'
+        title = _text("n-title n-head", EDGE, EDGE + 9, heading)
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="neumo" role="{"group" if self.live else "img"}" '
+            f'aria-label="{escape(heading)}" width="{width:.0f}" height="{height:.0f}" '
+            f'viewBox="0 0 {width:.0f} {height:.0f}">{head}{style}{page}{title}{legend}{"".join(parts)}</svg>'
+        )
 
 
 def _pills(drawn: Sketch) -> list[Box]:
@@ -66,15 +208,15 @@ def _arrange_twice(boxes: dict[str, Box], links: list[tuple[str, str, str, str]]
         source = first.tiles[wire.source]
         arrive[wire.target, wire.port] = source.x + source.ports_out[wire.out]
     for key, box in boxes.items():
-        ordered = sorted(box.takes, key=lambda socket: arrive.get((key, socket.name), 0.0))
+        ordered = sorted(box.takes, key=lambda socket: arrive.get((key, socket.name), float("inf")))
         boxes[key] = replace(box, takes=tuple(ordered))
     return arrange([_tile(box) for box in boxes.values()], links)
 
 
 def _tile(box: Box) -> Tile:
-    ins = [len(socket.name) * MONO + 14 for socket in box.takes]
+    ins = [len(socket.caption) * MONO + 14 for socket in box.takes]
     outs = [_column(socket) for socket in box.gives]
-    heading = max(len(box.title) * SANS, len(_subtitle(box)) * SMALL) + 24
+    heading = max(len(box.title) * SANS, len(_subtitle(box)) * SMALL) + 28
     width = max(heading, sum(ins) + 8, sum(outs) + 8, 64.0)
     if box.role == "outputs":
         return Tile(box.key, len(box.title) * SANS + 28, 24, {"": (len(box.title) * SANS + 28) / 2})
@@ -91,12 +233,28 @@ def _tile(box: Box) -> Tile:
 
 
 def _column(socket: Socket) -> float:
-    letters = max(len(socket.name), len(_cut(socket.element)) + 1, len(_cut(socket.axes, LONGEST_AXES)) + 1)
-    return letters * MONO + 18
+    words = _axis_words(socket)
+    axes = sum(len(word) + 2 for _, word in words) + len(_clock_words(socket)) if words else len(socket.axes)
+    return max(len(socket.caption), len(_cut(socket.element)) + 1, axes + 1) * MONO + 20
 
 
 def _height(box: Box) -> float:
-    return 24 + 15 * bool(_subtitle(box)) + 14 * bool(box.takes) + 15 * bool(box.gives)
+    return 26 + 16 * bool(_subtitle(box)) + 15 * bool(box.takes) + 16 * bool(box.gives)
+
+
+def _axis_words(socket: Socket) -> list[tuple[Mark, str]]:
+    """The axes of a type, each cut to what can be read at a glance."""
+    return [(mark, _cut(mark.text, LONGEST_MARK)) for mark in socket.marks if isinstance(mark.slot, int)]
+
+
+def _clock_words(socket: Socket) -> str:
+    """The steps per second of the axes: `  100 Hz`."""
+    clocks = [clock_text(mark.clock) for mark in socket.marks if mark.clock is not None]
+    return f"  {', '.join(clocks)}" if clocks else ""
+
+
+def _numbers(mark: Mark) -> str:
+    return " ".join(map(str, mark.symbols))
 
 
 def _subtitle(box: Box) -> str:
@@ -111,80 +269,22 @@ def _cut(text: str, longest: int = LONGEST) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
-def _place_layers(layout: Layout) -> tuple[list[tuple[float, float]], float]:
-    """Give each layer its top and the line below its labels; wires bend only between layers."""
-    y = EDGE + 40
-    tops: list[tuple[float, float]] = []
-    for index, layer in enumerate(layout.layers):
-        tiles = [layout.tiles[key] for key in layer]
-        height = max((tile.height for tile in tiles), default=0.0)
-        for tile in tiles:
-            tile.x += EDGE
-            tile.y = y
-        labels = LABEL if any(tile.ports_out and not tile.passing for tile in tiles) else 0.0
-        tops.append((y, y + height + labels))
-        far = _farthest(layout, index)
-        y += height + labels + 26 + min(40.0, far * 0.07)
-    return tops, (tops[-1][1] if tops else y) + EDGE
+def _note(notes: Iterable[Note], x: float, y: float) -> str:
+    notes = list(notes)
+    kind = next((note.kind for note in notes if note.kind != "assumed"), "assumed")
+    words = "\n".join(f"{note.kind}: {note.text}" for note in notes)
+    return _badge(f"n-note n-{kind}", x, y, "?" if kind == "assumed" else "!", words, 7)
 
 
-def _farthest(layout: Layout, layer: int) -> float:
-    spans = [0.0]
-    for wire in _unique(layout):
-        source, target = layout.tiles[wire.source], layout.tiles[wire.target]
-        if source.layer == layer:
-            spans.append(abs(source.x + source.ports_out[wire.out] - target.x - target.ports_in[wire.port]))
-    return max(spans)
-
-
-def _unique(layout: Layout) -> list[Wire]:
-    return list(dict.fromkeys(wire for route in layout.routes for wire in route))
-
-
-def _wire(layout: Layout, tops: list[tuple[float, float]], wire: Wire, minor: set[tuple[str, str]]) -> str:
-    source, target = layout.tiles[wire.source], layout.tiles[wire.target]
-    x, end = source.x + source.ports_out[wire.out], target.x + target.ports_in[wire.port]
-    start, bend = source.y + source.height, tops[source.layer][1]
-    middle = (bend + target.y) / 2
-    curve = f"C{x:.1f} {middle:.1f} {end:.1f} {middle:.1f} {end:.1f} {target.y:.1f}"
-    path = f"M{x:.1f} {start:.1f}V{bend:.1f}{curve}"
-    name = wire.source.partition("@")[0].rpartition(".") if source.passing else (wire.source, "", wire.out)
-    thin = "n-thin" if (name[0], name[2]) in minor else "n-wire"
-    arrow = "" if target.passing else f' marker-end="url(#{thin}-end)"'
-    return f'<path class="{thin}" d="{path}"{arrow}/>'
-
-
-def _box(box: Box, tile: Tile) -> str:
-    middle, y = tile.x + tile.width / 2, tile.y
-    corner = 12 if box.role == "outputs" else 7
-    rows = [
-        f'<g class="n-{escape(box.role)}"><title>{escape(_tooltip(box))}</title>'
-        f'<rect x="{tile.x:.1f}" y="{y:.1f}" width="{tile.width:.1f}" height="{tile.height:.1f}"'
-        f' rx="{corner}"/>'
-    ]
-    for socket in box.takes:
-        if socket.name:
-            rows.append(_text("n-port", tile.x + tile.ports_in[socket.name], y + 12, socket.name, "middle"))
-    y += 14 * bool(box.takes) + (16 if box.role != "outputs" else 2)
-    rows.append(_text("n-title", middle, y, box.title, "middle"))
-    if _subtitle(box):
-        rows.append(_text("n-kind", middle, y + 15, _subtitle(box), "middle"))
-    bottom = tile.y + tile.height
-    for socket in box.gives:
-        rows.append(_output(socket, tile.x + tile.ports_out[socket.name], bottom))
-    return "".join([*rows, "</g>"])
-
-
-def _output(socket: Socket, x: float, bottom: float) -> str:
-    faint = "" if socket.used else " n-unused"
+def _badge(kind: str, x: float, y: float, sign: str, title: str, radius: float) -> str:
     return (
-        f'<g class="n-out{faint}"><title>{escape(f"{socket.name}: {socket.type}")}</title>'
-        f'<circle cx="{x:.1f}" cy="{bottom:.1f}" r="2.6"/>'
-        + _text("n-port", x - 3, bottom - 6, socket.name)
-        + _text("n-type", x + 6, bottom + 14, _cut(socket.element))
-        + _text("n-axes", x + 6, bottom + 27, _cut(socket.axes, LONGEST_AXES))
-        + "</g>"
+        f'<g class="{kind}"><title>{escape(title)}</title><circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}"/>'
+        f'<text x="{x:.1f}" y="{y + 3.5:.1f}" text-anchor="middle">{sign}</text></g>'
     )
+
+
+def _shared(box: Box) -> str:
+    return f"one module, with one set of weights: {', '.join(box.uses)}"
 
 
 def _text(kind: str, x: float, y: float, text: str, anchor: str = "") -> str:
@@ -199,66 +299,27 @@ def _tooltip(box: Box) -> str:
     return f"{box.title}: {box.kind}({box.settings}), {box.role}{weights}"
 
 
-def _page(drawn: Sketch, parts: list[str], width: float, height: float) -> str:
-    heading = f"graph {drawn.name} · mode {drawn.mode} · {len(drawn.boxes)} steps"
-    roles = [role for role in ROLES if any(box.role == role for box in drawn.boxes)]
-    legend, x = "", EDGE + len(heading) * SANS + 20
-    for role in roles:
-        legend += f'<g class="n-{role}"><rect x="{x:.1f}" y="{EDGE - 2:.1f}" width="11" height="11" rx="3"/>'
-        legend += _text("n-kind", x + 16, EDGE + 7.5, role) + "</g>"
+def _legend(drawn: Sketch, x: float) -> tuple[str, float]:
+    """Say which colour is which role and what the other signs mean; gives where it ends, too."""
+    y, legend = EDGE + 8.5, ""
+    for role in (role for role in ROLES if any(box.role == role for box in drawn.boxes)):
+        legend += f'<g class="n-{role}"><rect x="{x:.1f}" y="{y - 9.5:.1f}" width="11" height="11" rx="3"/>'
+        legend += _text("n-kind", x + 16, y, role) + "</g>"
         x += len(role) * SMALL + 34
-    width = max(width, x + EDGE)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="neumo" role="img" width="{width:.0f}" '
-        f'height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"><title>{escape(heading)}</title>'
-        f"<style>{_style()}</style>{_MARKERS}"
-        f'<rect class="n-page" width="{width:.0f}" height="{height:.0f}" rx="8"/>'
-        f"{_text('n-title n-head', EDGE, EDGE + 8, heading)}{legend}{''.join(parts)}</svg>"
-    )
+    if any(link.minor for link in drawn.links):
+        legend += f'<path class="n-wire n-thin" d="M{x:.1f} {y - 4:.1f}h22"/>'
+        legend += _text("n-kind", x + 27, y, "lengths, masks")
+        x += 14 * SMALL + 44
+    kinds = {note.kind for box in drawn.boxes for note in box.notes}
+    kinds |= {note.kind for link in drawn.links for note in link.notes}
+    for kind in sorted(kinds):
+        legend += _note([Note(kind, _KINDS[kind])], x + 7, y - 4) + _text("n-kind", x + 18, y, _KINDS[kind])
+        x += len(_KINDS[kind]) * SMALL + 34
+    if any(box.tag for box in drawn.boxes):
+        legend += _badge("n-tag", x + 8, y - 4, "n", "one module used more than once", 8)
+        legend += _text("n-kind", x + 20, y, "same module, same weights")
+        x += 25 * SMALL + 34
+    return legend, x
 
 
-_MARKERS: Final = (
-    "<defs>"
-    + "".join(
-        f'<marker id="{name}-end" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="{size}" '
-        f'markerHeight="{size}" markerUnits="userSpaceOnUse" orient="auto">'
-        f'<path class="{name}-tip" d="M0 1L7 4L0 7z"/></marker>'
-        for name, size in (("n-wire", 8), ("n-thin", 6.5))
-    )
-    + "</defs>"
-)
-
-
-def _style() -> str:
-    light, dark = _colours(0), _colours(2)
-    return f"{_FONTS}{light}@media (prefers-color-scheme:dark){{{dark}}}"
-
-
-_FONTS: Final = (
-    ".neumo text{font-family:ui-sans-serif,system-ui,'Segoe UI',Helvetica,Arial,'DejaVu Sans',sans-serif}"
-    ".neumo .n-title{font-size:13px;font-weight:600}.neumo .n-kind{font-size:11px}"
-    ".neumo .n-port,.neumo .n-type,.neumo .n-axes"
-    "{font-family:ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:10.5px}"
-    ".neumo .n-type{font-weight:600}.neumo .n-unused{opacity:.5}"
-    ".neumo .n-wire{fill:none;stroke-width:1.7}.neumo .n-thin{fill:none;stroke-width:1;stroke-dasharray:4 3}"
-)
-
-
-def _colours(shade: int) -> str:
-    page, ink, faint, wire, thin = (
-        ("#ffffff", "#0f172a", "#475569", "#64748b", "#94a3b8"),
-        ("#0b1220", "#f1f5f9", "#a8b3c4", "#94a3b8", "#64748b"),
-    )[shade // 2]
-    rules = [
-        f".neumo .n-page{{fill:{page}}}.neumo text,.neumo .n-title{{fill:{ink}}}",
-        f".neumo .n-kind,.neumo .n-axes,.neumo .n-port{{fill:{faint}}}.neumo .n-type{{fill:{ink}}}",
-        f".neumo .n-wire{{stroke:{wire}}}.neumo .n-wire-tip{{fill:{wire}}}",
-        f".neumo .n-thin{{stroke:{thin}}}.neumo .n-thin-tip{{fill:{thin}}}",
-    ]
-    for role, colours in ROLES.items():
-        line, fill = colours[shade : shade + 2]
-        rules.append(
-            f".neumo .n-{role} rect{{fill:{fill};stroke:{line}}}.neumo .n-{role} circle{{fill:{line}}}"
-        )
-        rules.append(f".neumo .n-{role} .n-title{{fill:{line}}}")
-    return "".join(rules)
+_KINDS: Final = {"assumed": "taken on trust", "finding": "to look at", "warning": "differs, let pass"}

@@ -5,12 +5,14 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Final
 
-from neumo.graph.draw_sketch import Box, Link, Sketch, Socket, short_type, sketch
+from neumo.graph.draw_parts import Box, Link, Sketch, Socket, clock_text, short_type
+from neumo.graph.draw_sketch import sketch
 
 if TYPE_CHECKING:
     from neumo.graph.graph import Graph
 
 WIDTH: Final = 100  # columns
+_TIED: Final = "\u00a0"  # a space at which no line is broken
 
 
 def to_text(graph: Graph) -> str:
@@ -26,8 +28,10 @@ def list_sketch(drawn: Sketch) -> str:
     names = [socket.name for box in drawn.boxes for socket in box.gives] + list(drawn.outputs)
     column = max(map(len, names), default=0)
     rows = [_heading(drawn)]
+    first: dict[int, str] = {}  # by tag: the step that uses a shared module first
     for box in drawn.boxes:
-        rows += ["", *_head(box, [link for link in drawn.links if link.target == box.key])]
+        links = [link for link in drawn.links if link.target == box.key]
+        rows += ["", *_head(box, links, first.setdefault(box.tag, box.key))]
         rows += [row for socket in box.gives for row in _output(socket, column)]
     rows += _outputs(drawn, column)
     return "\n".join(row.rstrip() for row in rows) + "\n"
@@ -41,32 +45,51 @@ def _heading(drawn: Sketch) -> str:
     )
 
 
-def _head(box: Box, links: list[Link]) -> list[str]:
+def _head(box: Box, links: list[Link], first: str) -> list[str]:
     if not box.kind:
         return ["inputs"]
-    shared = "" if box.shared == 1 else f", shares the weights of {box.title}"
-    kind = f"{box.kind}({box.settings})"
-    rows = textwrap.wrap(
-        f"{box.key} = {kind}{shared}", WIDTH, subsequent_indent="      ", break_on_hyphens=False
-    )
-    wires = [f"{link.port}={_spell(link.source, link.out)}" for link in links]
-    taken = "    <- " + ", ".join(wires)
-    return rows + (
-        textwrap.wrap(taken, WIDTH, subsequent_indent="       ", break_on_hyphens=False) if wires else []
-    )
+    shared = "" if box.shared == 1 else f", used by {box.shared} steps"
+    if box.shared > 1 and box.key != first:
+        shared = f", {'shares the weights of' if box.trainable else 'the module of'} {first}"
+    rows = _wrap(f"{box.key} = {box.kind}({box.settings}){shared}", "      ")
+    modes = {socket.name: f" ({socket.when})" for socket in box.takes if socket.when}
+    wires = [f"{link.port}={_spell(link.source, link.out)}{modes.get(link.port, '')}" for link in links]
+    wires += [f"{socket.name}=None{modes.get(socket.name, '')}" for socket in box.takes if not socket.used]
+    if wires:
+        rows += _wrap("    <- " + ", ".join(wires), "       ")
+    for port, note in [("", note) for note in box.notes] + [
+        (x.port, note) for x in links for note in x.notes
+    ]:
+        sign = "?" if note.kind == "assumed" else "!"
+        rows += _wrap(f"    {sign}  {f'{port}: ' if port else ''}{note.text} ({note.kind})", "       ")
+    return rows
+
+
+def _wrap(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _output(socket: Socket, column: int) -> list[str]:
-    shown = f"{socket.element}{short_type(socket.axes)}{'' if socket.used else '  (not used)'}"
-    first, rest = f"    {socket.name:<{column}}  ", " " * (column + 8)
-    return textwrap.wrap(
+    unused = "" if socket.used else "  (not used)"
+    shown = f"{socket.element}{short_type(socket.axes)}{_clock(socket)}{unused}"
+    rows = textwrap.wrap(
         shown,
         WIDTH,
-        initial_indent=first,
-        subsequent_indent=rest,
+        initial_indent=f"    {socket.name:<{column}}  ",
+        subsequent_indent=" " * (column + 8),
         break_on_hyphens=False,
         break_long_words=False,
     )
+    return [row.replace(_TIED, " ") for row in rows]
+
+
+def _clock(socket: Socket) -> str:
+    """The frames per second that the type implies: not those that it prints, and not the rate of audio."""
+    clocks = [mark.clock for mark in socket.marks if mark.clock is not None and not mark.told]
+    words = [
+        clock_text(clock).replace(" ", _TIED) for clock in clocks if f"rate={clock}" not in socket.element
+    ]
+    return f"  ({', '.join(words)})" if words else ""
 
 
 def _outputs(drawn: Sketch, column: int) -> list[str]:
