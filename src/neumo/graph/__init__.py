@@ -15,6 +15,7 @@ from neumo.graph.module import label_of as label_of
 from neumo.graph.module import module_fields as module_fields
 from neumo.graph.module import name_of as name_of
 from neumo.graph.module import signature_of as signature_of
+from neumo.graph.multi import MultiData as MultiData
 from neumo.graph.registry import known_kinds as known_kinds
 from neumo.graph.registry import lookup as lookup
 from neumo.graph.registry import register as register
@@ -31,6 +32,7 @@ __all__ = [
     "Graph",
     "GraphInputs",
     "Metric",
+    "MultiData",
     "NeuralModule",
     "Record",
     "Signature",

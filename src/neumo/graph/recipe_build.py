@@ -16,6 +16,7 @@ from neumo.graph.registry import known_kinds, lookup
 from neumo.graph.yaml_fields import make, read_fields, read_object
 from neumo.graph.yaml_read import Node
 from neumo.graph.yaml_scope import Scope, Spoilt
+from neumo.graph.yaml_values import Unfit
 from neumo.graph.yaml_vocabs import read_vocab
 from neumo.types.errors import NeumoError, did_you_mean
 
@@ -130,6 +131,25 @@ def _read_module(name: str, node: Node, scope: Scope) -> NeuralModule | None:
         return _make_module(name, cls, node, scope).named(name)
     except Spoilt:
         return None
+
+
+def read_part(base: type[NeuralModule], node: Node, scope: Scope, label: str) -> NeuralModule:
+    """Read a module that is a field of another one, such as a layer of `MultiData`; it has no name.
+
+    Raises `Unfit` where it has no kind, and `Spoilt` once its mistakes are noted.
+    """
+    kind = node.data.get("kind") if node.is_map else None
+    if kind is None or not isinstance(kind.data, str):
+        raise Unfit(f"a {base.__name__} such as {{kind: ..., ...}}", node)
+    try:
+        cls = _find_kind(kind.data)
+    except NeumoError as error:
+        scope.note(error, kind.place)
+        raise Spoilt from None
+    if not issubclass(cls, base):
+        scope.refuse(f"{label} must be a {base.__name__}, and {cls.__name__} is none", kind.place)
+        raise Spoilt
+    return _make_module(label, cls, node, scope)
 
 
 def _find_kind(kind: str) -> type[NeuralModule]:

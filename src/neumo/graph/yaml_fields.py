@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from neumo.graph.module import NeuralModule
 from neumo.graph.yaml_read import Node
 from neumo.graph.yaml_scope import Scope, Spoilt, known_names
 from neumo.graph.yaml_values import (
@@ -192,6 +193,10 @@ def _read_class(hint: type[Any], node: Node, scope: Scope, label: str) -> Any:
         return SCALARS[hint](node, scope)
     if issubclass(hint, Element):
         return read_element(hint, node, scope)
+    if issubclass(hint, NeuralModule):
+        from neumo.graph.recipe_build import read_part
+
+        return read_part(hint, node, scope, label)
     if has_fields(hint):
         if not node.is_map:
             raise Unfit(describe_hint(hint), node)

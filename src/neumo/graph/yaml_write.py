@@ -83,6 +83,7 @@ class _Writer:
         self.modules[free] = module
 
     def _module(self, name: str, module: NeuralModule) -> dict[str, Any]:
+        _refuse_what_is_an_object(name, module)
         return {"kind": _kind(type(module)), **self._fields(module, module_fields(module), name)}
 
     def _fields(self, owner: Any, values: Mapping[str, Any], label: str) -> dict[str, Any]:
@@ -112,6 +113,8 @@ class _Writer:
         if isinstance(value, list | tuple | set | frozenset):
             parts = list(cast("Iterable[Any]", value))
             return [self._plain(part, f"{label}[{index}]", hint) for index, part in enumerate(parts)]
+        if isinstance(value, NeuralModule):  # a part of another module, such as a layer of MultiData
+            return self._module(label, value)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             names = [field.name for field in dataclasses.fields(value) if field.init]
             return self._fields(value, {name: getattr(value, name) for name in names}, label)
@@ -192,6 +195,21 @@ class _Writer:
 
     def _reference(self, value: Value, names: Mapping[int, str]) -> str:
         return value.port if is_open(value.step) else f"{names[id(value.step)]}.{value.port}"
+
+
+def _refuse_what_is_an_object(name: str, module: NeuralModule) -> None:
+    """A module that holds code instead of settings, such as one made by `wrap`, says so in an attribute."""
+    reason: str | None = getattr(module, "not_in_recipes", None)
+    if reason is not None:
+        raise ConfigError(
+            f"{name} cannot be written as a recipe: {reason}",
+            code="wrapped",
+            details=[f"it is {module!r}"],
+            fixes=[
+                "write it as a class: class Encoder(neumo.TorchModule), which a recipe knows by its name",
+                "factory.save(graph, 'weights.safetensors') writes the weights alone",
+            ],
+        )
 
 
 def _kind(cls: type[NeuralModule]) -> str:
