@@ -150,6 +150,11 @@ class Session(Protocol):
         """Return the version of the framework, for checkpoints."""
         ...
 
+    @property
+    def built(self) -> Sequence[NeuralModule]:
+        """The modules that have been built."""
+        ...
+
     def build(self, modules: Mapping[str, NeuralModule]) -> None:
         """Build the modules that have no weights yet; each starts from a seed made of its name."""
         ...
@@ -182,12 +187,34 @@ class Session(Protocol):
         """Bring a tensor back as a numpy array; half precision becomes float32."""
         ...
 
-    def count_parameters(self, module: NeuralModule, trainable_only: bool = False) -> int:
-        """Count the weights of a module, or those that training would change."""
+    def count_parameters(self, *modules: NeuralModule, trainable_only: bool = False) -> int:
+        """Count the weights of modules, each weight once, or those that training would change."""
         ...
 
-    def freeze(self, module: NeuralModule, frozen: bool) -> None:
-        """Keep the weights and statistics of a module as they are, or let them change again."""
+    def weight_names(self, module: NeuralModule) -> Sequence[str]:
+        """List the names of the weights and statistics of a module."""
+        ...
+
+    def freeze(self, module: NeuralModule, frozen: bool, names: Sequence[str] | None = None) -> None:
+        """Keep weights and statistics of a module as they are, or let them change again; all, or some."""
+        ...
+
+    def is_frozen(self, module: NeuralModule) -> bool:
+        """Say whether a module has weights, and none that training would change."""
+        ...
+
+    def kept(self, module: NeuralModule) -> tuple[bool, frozenset[str]]:
+        """Say whether a module was frozen as a whole, and which of its weights and statistics are kept."""
+        ...
+
+    def tie(
+        self, target: tuple[NeuralModule, str], source: tuple[NeuralModule, str], *, transpose: bool
+    ) -> None:
+        """Make a weight of one module another name of a weight; raises `GraphError` if they do not fit."""
+        ...
+
+    def untie(self, module: NeuralModule, name: str) -> None:
+        """Give a tied weight values of its own again; raises `GraphError` if it is not tied."""
         ...
 
     def weights(self, modules: Mapping[str, NeuralModule]) -> dict[str, Any]:
@@ -202,6 +229,10 @@ class Session(Protocol):
 
     def save(self, modules: Mapping[str, NeuralModule], path: Path) -> None:
         """Write the weights of some modules to a safetensors file."""
+        ...
+
+    def read(self, path: Path) -> Mapping[str, Any]:
+        """Read the arrays of a safetensors file, as arrays of the framework; raises `CheckpointError`."""
         ...
 
     def load(self, modules: Mapping[str, NeuralModule], path: Path, *, partial: bool) -> list[str]:

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
+from weakref import WeakValueDictionary
 
 from neumo.engine.backend import Session, Setup, find_backend
 from neumo.engine.callbacks import Callback, Checkpoint, Evaluate
-from neumo.engine.checkpoint import STATE, CheckpointStore
 from neumo.engine.evaluate import Evaluation, Evaluator
 from neumo.engine.infer import infer
 from neumo.engine.optimizers import EMA, Optimizer
-from neumo.engine.options import NonFinite, TrainOptions
-from neumo.engine.preflight import data_step, open_source
+from neumo.engine.options import NonFinite, TrainOptions, check_allowances
+from neumo.engine.preflight import data_step, open_source, usage_notes
 from neumo.engine.prepare import train
 from neumo.engine.schedules import ScheduleLike
 from neumo.engine.train import TrainResult
 from neumo.engine.verify import Verify, check_level
-from neumo.types.errors import CheckpointError, ConfigError
+from neumo.engine.weight_files import weights_file
+from neumo.engine.weight_names import Change, Rename, check_modules, renamed, select, transformed
+from neumo.graph.module import NeuralModule, label_of
+from neumo.types.errors import ConfigError
 
 if TYPE_CHECKING:
     from neumo.data.source import DataSource
     from neumo.graph.graph import Graph
-    from neumo.graph.module import NeuralModule
     from neumo.graph.value import Value
 
 Precision = Literal["fp32", "bf16", "fp16", "fp64"]
@@ -71,10 +74,10 @@ class NeuralFactory:
         self.verify: Verify = verify
         self.workers = workers
         self.progress = progress
-        setup = Setup(device=device, precision=precision, seed=seed, allow=frozenset(allow))
+        setup = Setup(device=device, precision=precision, seed=seed, allow=check_allowances(allow))
         self.session: Session = find_backend(backend).open_session(setup)
         self._sources: dict[int, tuple[NeuralModule, DataSource]] = {}
-        self._frozen: dict[int, NeuralModule] = {}
+        self._checked: WeakValueDictionary[int, Graph] = WeakValueDictionary()
 
     @property
     def device(self) -> str:
@@ -83,8 +86,8 @@ class NeuralFactory:
 
     @property
     def frozen(self) -> list[NeuralModule]:
-        """The modules whose weights do not change."""
-        return list(self._frozen.values())
+        """The modules that have weights of which none changes."""
+        return [module for module in self.session.built if self.session.is_frozen(module)]
 
     def describe(self) -> str:
         """Say on what, and how, this factory computes."""
@@ -168,6 +171,7 @@ class NeuralFactory:
 
     def evaluator(self, graph: Graph) -> Evaluator:
         """Prepare to evaluate a graph, as often as wanted; close it afterwards."""
+        self.check(graph)
         data = data_step(graph, graph.steps)
         return Evaluator(
             self.session,
@@ -178,6 +182,17 @@ class NeuralFactory:
             workers=self.workers,
         )
 
+    def check(self, graph: Graph) -> None:
+        """Raise `GraphError` if a graph breaks a rule that makes its results wrong; say warnings once.
+
+        Evaluations and inferences do this themselves. `neumo.graph.rules` has the rules; `graph.findings()`
+        lists what they find.
+        """
+        if id(graph) not in self._checked:
+            for note in usage_notes(graph):
+                logging.getLogger("neumo").warning(note)
+            self._checked[id(graph)] = graph
+
     def source(self, layer: NeuralModule) -> DataSource:
         """Open the data of a data layer, once for all graphs that use it."""
         if id(layer) not in self._sources:
@@ -185,48 +200,144 @@ class NeuralFactory:
         return self._sources[id(layer)][1]
 
     def count_parameters(self, what: NeuralModule | Graph, *, trainable_only: bool = False) -> int:
-        """Count the weights of a module, or of all modules of a graph."""
-        # By what it has, not by its class: the class of graphs is not loaded for this.
-        modules = list(what.modules.values()) if hasattr(what, "modules") else [what]  # type: ignore[union-attr]
-        computing = [module for module in modules if module.role not in ("data", "metric")]  # type: ignore[union-attr]
-        return sum(self.session.count_parameters(module, trainable_only) for module in computing)  # type: ignore[arg-type]
+        """Count the weights of a module, or of all modules of a graph; a tied weight counts once."""
+        return self.session.count_parameters(*_computing(what).values(), trainable_only=trainable_only)
 
-    def freeze(self, *modules: NeuralModule) -> None:
-        """Keep the weights and statistics of modules as they are in the trainings to come."""
-        for module in modules:
-            self.session.freeze(module, True)
-            self._frozen[id(module)] = module
+    def freeze(self, *what: NeuralModule | Graph | str) -> None:
+        """Keep weights and statistics as they are in the trainings to come.
 
-    def unfreeze(self, *modules: NeuralModule) -> None:
-        """Let the weights of modules change again."""
-        for module in modules:
-            self.session.freeze(module, False)
-            self._frozen.pop(id(module), None)
+        `freeze(encoder, head)` keeps whole modules: they compute as in evaluation. `freeze(graph, "encoder",
+        "head.weight", "decoder.*.norm.*")` keeps what the names mean: a module, one weight or layer of it, or
+        all that fit a pattern; `freeze(encoder, "blocks.0")` does so inside one module. A layer of which
+        everything is kept computes as in evaluation, so that the statistics of a batch norm stay; a weight
+        that is tied is kept under both names.
 
-    def weights(self, graph: Graph) -> dict[str, Any]:
-        """Return the weights of a graph as numpy arrays by `module.name`."""
-        return self.session.weights(graph.modules)
-
-    def load_weights(self, graph: Graph, arrays: Mapping[str, Any], *, partial: bool = False) -> list[str]:
-        """Put arrays into the modules of a graph by `module.name`.
-
-        Raises `CheckpointError` with a table of what differs; `partial=True` loads what fits and returns
-        the rest.
+        Raises `GraphError` with the nearest match for a name or pattern that means nothing.
         """
-        return self.session.load_weights(graph.modules, arrays, partial=partial)
+        self._freeze(what, True)
 
-    def save(self, graph: Graph, path: str | Path) -> None:
-        """Write the weights of a graph to a safetensors file."""
-        self.session.save(graph.modules, Path(path))
+    def unfreeze(self, *what: NeuralModule | Graph | str) -> None:
+        """Let weights change again; names are as for `freeze`.
 
-    def load(self, graph: Graph, path: str | Path, *, partial: bool = False) -> list[str]:
-        """Read the weights of a graph from a safetensors file, a checkpoint or a run folder (its newest
-        checkpoint).
-
-        Of a checkpoint the averaged weights are taken if it has them. Raises `CheckpointError` with a table
-        of what differs; `partial=True` loads what fits and returns the rest.
+        A single weight of a frozen module can be let free: it trains alone, the rest stays as it is.
         """
-        return self.session.load(graph.modules, _weights_file(Path(path)), partial=partial)
+        self._freeze(what, False)
+
+    def _freeze(self, what: Sequence[NeuralModule | Graph | str], frozen: bool) -> None:
+        for owner, patterns in _with_patterns(what):
+            modules = _computing(owner)
+            if not patterns:
+                for module in modules.values():
+                    self.session.freeze(module, frozen)
+                continue
+            self.session.build(modules)
+            names = {name: self.session.weight_names(module) for name, module in modules.items()}
+            for name, chosen in select(names, patterns, _called(owner)).items():
+                self.session.freeze(modules[name], frozen, chosen)
+
+    def tie(self, *weights: Graph | str | tuple[NeuralModule, str], transpose: bool = False) -> None:
+        """Make two weights one, such as an output projection and the embedding of the same vocabulary.
+
+        `tie((decoder, "projection.weight"), (embedding, "weight"))`, or by names in a graph, `tie(graph,
+        "decoder.projection.weight", "embedding.weight")`: the first takes the values of the second, and
+        whatever trains, freezes or loads one of them does so to both. With `transpose=True` the first is the
+        second with its axes exchanged. The weight is trained, counted and averaged once, and saved under both
+        names. A graph and its file do not know of it: tie again before a run is resumed.
+
+        Raises `GraphError` if a name is unknown or the shapes differ.
+        """
+        target, source = self._two_weights(weights, 2)
+        self.session.tie(target, source, transpose=transpose)
+
+    def untie(self, *weight: Graph | str | tuple[NeuralModule, str]) -> None:
+        """Give a tied weight values of its own again: `untie((decoder, "projection.weight"))`."""
+        (target,) = self._two_weights(weight, 1)
+        self.session.untie(*target)
+
+    def _two_weights(
+        self, given: Sequence[Graph | str | tuple[NeuralModule, str]], count: int
+    ) -> list[tuple[NeuralModule, str]]:
+        pairs = [each for each in given if isinstance(each, tuple)]
+        if len(pairs) == len(given) == count:
+            return pairs
+        if len(given) != count + 1 or isinstance(given[0], str | tuple):
+            raise ConfigError(
+                f"{count} weights are needed, each a pair of a module and a name, or names in a graph",
+                code="tie",
+                fixes=[
+                    "tie((decoder, 'projection.weight'), (embedding, 'weight'))",
+                    "tie(graph, 'decoder.projection.weight', 'embedding.weight')",
+                ],
+            )
+        graph = given[0]
+        modules = _computing(graph)
+        self.session.build(modules)
+        found: list[tuple[NeuralModule, str]] = []
+        for name in cast("Sequence[str]", given[1:]):
+            head, _, weight = name.partition(".")
+            check_modules(modules, [head], _called(graph))
+            found.append((modules[head], weight))
+        return found
+
+    def weights(self, what: Graph | NeuralModule) -> dict[str, Any]:
+        """Return copies of weights and statistics as numpy arrays: of a graph by `module.name`, of a module
+        by name.
+
+        Later training does not change them.
+        """
+        return self.session.weights(_computing(what))
+
+    def load_weights(
+        self,
+        what: Graph | NeuralModule,
+        arrays: Mapping[str, Any],
+        *,
+        rename: Rename | None = None,
+        transform: Mapping[str, Change] | None = None,
+        partial: bool = False,
+    ) -> list[str]:
+        """Put arrays into a graph by `module.name`, or into a module by name.
+
+        `rename` gives arrays of another toolkit the names that they have here: `{"enc": "encoder"}` renames
+        what is called so and what begins with `enc.`; a function gets each name, and returns None to leave
+        an array out. `transform` changes arrays by their names here: `{"head.weight": "transpose"}`, or a
+        function of the array.
+
+        Raises `CheckpointError` with a table of all that is missing, left over, of another shape or another
+        kind of numbers; `partial=True` loads what fits and returns the rest.
+        """
+        changed = transformed(renamed(arrays, rename), transform)
+        return self.session.load_weights(_computing(what), changed, partial=partial)
+
+    def save(
+        self, graph: Graph | NeuralModule, path: str | Path, *, modules: Collection[str] | None = None
+    ) -> None:
+        """Write the weights of a graph, or of some of its modules by name, to a safetensors file."""
+        self.session.save(_some(graph, modules), Path(path))
+
+    def load(
+        self,
+        graph: Graph | NeuralModule,
+        path: str | Path,
+        *,
+        modules: Collection[str] | None = None,
+        rename: Rename | None = None,
+        transform: Mapping[str, Change] | None = None,
+        partial: bool = False,
+    ) -> list[str]:
+        """Read weights from a safetensors file, a checkpoint, a run folder (its newest checkpoint) or a model
+        file (`.neumo`).
+
+        Of a checkpoint the averaged weights are taken if it has them. `modules` restores some modules by name
+        and leaves the others, in the graph and in the file, alone. `rename`, `transform` and `partial` are as
+        for `load_weights`. Raises `CheckpointError` with a table of what differs.
+        """
+        chosen = _some(graph, modules)
+        with weights_file(Path(path)) as file:
+            arrays = transformed(renamed(self.session.read(file), rename), transform)
+            if modules is not None:
+                arrays = {name: a for name, a in arrays.items() if name.partition(".")[0] in chosen}
+            return self.session.load_weights(chosen, arrays, partial=partial)
 
 
 def as_graph(graph: Graph | Value) -> Graph:
@@ -237,15 +348,39 @@ def as_graph(graph: Graph | Value) -> Graph:
     return Graph("train", "train", {"loss": graph}) if isinstance(graph, Value) else graph
 
 
-def _weights_file(path: Path) -> Path:
-    if not path.is_dir():
-        return path
-    if (path / STATE).is_file():
-        state = CheckpointStore(path.parent).read(path).state
-        return path / next(
-            name for name in ("average.safetensors", "weights.safetensors") if name in state["files"]
-        )
-    saved, _ = CheckpointStore(path / "checkpoints").newest()
-    if saved is None:
-        raise CheckpointError(f"{path} has no checkpoint", code="checkpoint-missing")
-    return _weights_file(saved.path)
+def _computing(what: Graph | NeuralModule) -> dict[str, NeuralModule]:
+    """The modules that compute, by name; a module alone has no name, so that its weights stand without."""
+    modules = {"": what} if isinstance(what, NeuralModule) else what.modules
+    return {name: module for name, module in modules.items() if module.role not in ("data", "metric")}
+
+
+def _some(what: Graph | NeuralModule, names: Collection[str] | None) -> dict[str, NeuralModule]:
+    modules = _computing(what)
+    if names is None:
+        return modules
+    wanted = [names] if isinstance(names, str) else list(names)
+    check_modules(modules, wanted, _called(what))
+    return {name: modules[name] for name in wanted}
+
+
+def _called(what: Graph | NeuralModule) -> str:
+    return label_of(what) if isinstance(what, NeuralModule) else f"graph {what.name!r}"
+
+
+def _with_patterns(
+    what: Sequence[NeuralModule | Graph | str],
+) -> list[tuple[NeuralModule | Graph, list[str]]]:
+    """Sort modules and graphs, each with the names that stand behind it."""
+    found: list[tuple[NeuralModule | Graph, list[str]]] = []
+    for each in what:
+        if not isinstance(each, str):
+            found.append((each, []))
+        elif found:
+            found[-1][1].append(each)
+        else:
+            raise ConfigError(
+                f"{each!r} stands alone: a name is looked up in a graph or in a module",
+                code="weight-name",
+                fixes=[f"freeze(graph, {each!r})"],
+            )
+    return found

@@ -166,7 +166,7 @@ def _graphs(archive: Archive) -> Mapping[str, Graph]:
 def _completed(card: Card, graphs: Mapping[str, Graph], factory: NeuralFactory) -> Card:
     """Add what the card did not say: the number of weights and the versions."""
     versions = {"neumo": __version__, "python": platform.python_version(), **factory.session.versions}
-    parameters = card.parameters or sum(map(factory.session.count_parameters, _modules(graphs).values()))
+    parameters = card.parameters or factory.session.count_parameters(*_modules(graphs).values())
     return dataclasses.replace(card, parameters=parameters, versions={**versions, **card.versions})
 
 

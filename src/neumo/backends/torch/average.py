@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
+from neumo.backends.torch.save import seen_as, twins
 from neumo.engine.optimizers import EMA
 
 
@@ -27,13 +28,17 @@ class Average:
     def __init__(self, spec: EMA, live: Mapping[str, Tensor]) -> None:
         self.spec = spec
         self.updates = 0
-        self.tensors = {name: value.detach().clone() for name, value in live.items()}
-        floating = [name for name, value in live.items() if value.is_floating_point()]
+        shared = twins(live)  # tied weights: averaged once, or swapping them twice would undo the swap
+        own = [name for name in live if name not in shared]
+        self.tensors = {name: live[name].detach().clone() for name in own}
+        for name, first in shared.items():
+            self.tensors[name] = seen_as(self.tensors[first], live[name], live[first])
+        floating = [name for name in own if live[name].is_floating_point()]
         self._live = [live[name].detach() for name in floating]
         self._mean = [self.tensors[name] for name in floating]
-        counters = [name for name in live if name not in floating]
+        counters = [name for name in own if name not in floating]
         self._counters = [(self.tensors[name], live[name]) for name in counters]
-        self._pairs = [(self.tensors[name], live[name].detach()) for name in live]
+        self._pairs = [(self.tensors[name], live[name].detach()) for name in own]
 
     @torch.no_grad()
     def update(self) -> None:

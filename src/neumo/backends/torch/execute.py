@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
+from neumo.backends.torch.call import Convention, convention, wrong_outputs
 from neumo.backends.torch.device import Place
 from neumo.engine.plan import ABSENT, Plan, PlanStep
 from neumo.engine.verify import Guards
 from neumo.graph.module import signature_of
-from neumo.types.errors import BackendError, NeumoError, did_you_mean
+from neumo.types.errors import BackendError, NeumoError
 
 Function: TypeAlias = Callable[..., Any]
 Call: TypeAlias = tuple[Function, tuple[int, ...], "int | tuple[int, ...]", tuple[int, ...]]
@@ -106,71 +106,30 @@ def _paired(
     if isinstance(targets, int):
         return (targets,), (given,)
     if not isinstance(given, tuple | list) or len(given) != len(targets):
-        kind = f"{len(given)} values" if isinstance(given, tuple | list) else f"a {type(given).__name__}"
-        raise BackendError(
-            f"{step.name} returned {kind}; its signature gives {len(targets)}",
-            code="outputs",
-            details=[f"it gives {', '.join(step.step.outputs)}"],
-            fixes=["return a tuple in the order of the signature"],
-        )
+        raise wrong_outputs(step.name, given, list(step.step.outputs))
     return targets, tuple(given)
 
 
 def _call(step: PlanStep, module: nn.Module, place: Place) -> Call:
-    function, order = _positional(step, module)
-    flat, function = _flatten([step.sources.get(port, ABSENT) for port in order], function)
+    rule = convention(step.module, module, step.sources)
+    flat, function = _flatten(
+        [step.sources.get(port, ABSENT) for port in rule.order], _as_function(rule, module)
+    )
     targets = step.targets[0] if len(step.targets) == 1 else step.targets
     return _in_precision(function, module, step, place), flat, targets, step.release
 
 
-def _positional(step: PlanStep, module: nn.Module) -> tuple[Function, list[str]]:
-    """Find the order in which `forward` takes the ports, and a function that takes them in this order."""
-    takes = list(signature_of(step.module).takes)
-    parameters = inspect.signature(module.forward).parameters
-    kinds = {parameter.kind for parameter in parameters.values()}
-    if inspect.Parameter.VAR_KEYWORD in kinds or inspect.Parameter.KEYWORD_ONLY in kinds:
-        _check_ports(step, module, takes, parameters)
+def _as_function(rule: Convention, module: nn.Module) -> Function:
+    """Make a function of positional arguments out of a module and the way in which it is called."""
+    order, read = rule.order, rule.read
+    if read is None and not rule.named:
+        return module
 
-        def by_name(*values: Any) -> Any:
-            return module(**dict(zip(takes, values, strict=True)))
+    def called(*values: Any) -> Any:
+        given = module(**dict(zip(order, values, strict=True))) if rule.named else module(*values)
+        return given if read is None else read(given)
 
-        return by_name, takes
-    _check_ports(step, module, takes, parameters)
-    order = [name for name in parameters if name in takes]
-    if order == list(parameters)[: len(order)]:
-        return module, order
-
-    def with_gaps(*values: Any) -> Any:
-        return module(**dict(zip(order, values, strict=True)))
-
-    return with_gaps, order
-
-
-def _check_ports(
-    step: PlanStep, module: nn.Module, takes: list[str], parameters: Mapping[str, inspect.Parameter]
-) -> None:
-    named = {
-        name
-        for name, parameter in parameters.items()
-        if parameter.kind not in (_VAR_KEYWORD, _VAR_POSITIONAL)
-    }
-    takes_any = any(parameter.kind is _VAR_KEYWORD for parameter in parameters.values())
-    unread = [] if takes_any else [port for port in takes if port not in named]
-    unknown = [n for n in named if n not in takes and parameters[n].default is inspect.Parameter.empty]
-    if unread or unknown:
-        words = [f"port {port!r} has no parameter" for port in unread]
-        words += [f"parameter {name!r} has no port" for name in unknown]
-        raise BackendError(
-            f"{type(module).__name__}.forward does not fit {type(step.module).__name__}: {words[0]}",
-            code="forward",
-            details=words[1:],
-            fixes=[fix for name in unread for fix in did_you_mean(name, named)]
-            or ["name the parameters of forward as the ports of takes"],
-        )
-
-
-_VAR_KEYWORD = inspect.Parameter.VAR_KEYWORD
-_VAR_POSITIONAL = inspect.Parameter.VAR_POSITIONAL
+    return called
 
 
 def _flatten(sources: list[Any], function: Function) -> tuple[tuple[int, ...], Function]:

@@ -47,12 +47,15 @@ def implements(spec_class: type) -> Callable[[Built], Built]:
 def build(spec: Any) -> nn.Module:
     """Makes the torch module of a specification, with fresh weights.
 
-    The code is looked for in `<the specification's package>.torch` (`neumo.asr.modules` ->
-    `neumo.asr.torch`), which is imported on first use. Raises `BackendError` where nothing implements the
-    specification.
+    A `TorchModule` is its own code. Other code is looked for in `<the specification's package>.torch`
+    (`neumo.asr.modules` -> `neumo.asr.torch`), which is imported on first use. Raises `BackendError` where
+    nothing implements the specification.
     """
-    if isinstance(spec, nn.Module):  # a one-file module is its own implementation
+    if isinstance(spec, nn.Module):
         return spec
+    own = getattr(spec, "to_torch", None)
+    if own is not None:  # a `TorchModule` makes its layers itself, and a wrapped module is there already
+        return own()
     return implementation(type(spec))(spec)
 
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from neumo.types.errors import CheckpointError
 
 _SHOWN = 12  # rows of a table of differences
+_SMALL = 1 << 20  # numbers that a module may have beyond those of its file before it is suspect
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -46,9 +47,9 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def state_of(modules: Mapping[str, nn.Module]) -> dict[str, Tensor]:
-    """Return all weights and saved statistics as `module.name`, without copies."""
+    """Return all weights and saved statistics as `module.name`, without copies; a module may be called ""."""
     return {
-        f"{name}.{key}": value
+        f"{name}.{key}" if name else key: value
         for name, module in modules.items()
         for key, value in module.state_dict().items()
         if isinstance(value, Tensor)
@@ -61,8 +62,9 @@ def load_state(
 ) -> list[str]:
     """Copy tensors into modules by name.
 
-    Raises `CheckpointError` with a table of all that is missing, left over or of another shape;
-    `partial=True` loads what fits instead, and returns the rest in words.
+    Raises `CheckpointError` with a table of all that is missing, left over, of another shape or of another
+    kind of numbers, and of tied weights that differ; `partial=True` loads what fits instead, and returns the
+    rest in words.
     """
     state = state_of(modules)
     table = _differences(state, tensors)
@@ -70,29 +72,106 @@ def load_state(
         raise _misfit(table, len(state), len(tensors))
     for name, target in state.items():
         given = tensors.get(name)
-        if given is not None and given.shape == target.shape:
+        if given is not None and given.shape == target.shape and _kind(given) == _kind(target):
             target.copy_(given)
     return table
 
 
+def check_sizes(modules: Mapping[str, nn.Module], tensors: Mapping[str, Tensor]) -> None:
+    """Hold modules that were built without memory (device "meta") against the tensors that they will get.
+
+    Raises `CheckpointError` if a shape differs, or if the modules are far larger than all that there is: what
+    a file claims is refused before memory is asked for it.
+    """
+    state = state_of(modules)
+    lacking = sum(value.numel() for name, value in state.items() if name not in tensors)
+    present = sum(value.numel() for value in tensors.values())
+    shapes = [name for name in state if name in tensors and tensors[name].shape != state[name].shape]
+    if shapes or lacking > present + _SMALL:
+        raise _misfit(_differences(state, tensors), len(state), len(tensors))
+
+
+def twins(state: Mapping[str, Tensor]) -> dict[str, str]:
+    """Map each name whose memory another name has already shown, as tied weights do, to that first name.
+
+    >>> one = torch.zeros(2, 3)
+    >>> twins({"a": one, "b": torch.zeros(2, 3), "c": one.t()})
+    {'c': 'a'}
+    """
+    first: dict[tuple[int, int, torch.dtype], str] = {}
+    found: dict[str, str] = {}
+    for name, value in state.items():
+        if value.numel() and value.device.type != "meta":
+            before = first.setdefault((value.data_ptr(), value.numel(), value.dtype), name)
+            if before != name:
+                found[name] = before
+    return found
+
+
+def seen_as(value: Tensor, like: Tensor, first: Tensor) -> Tensor:
+    """Show `value`, which is for `first`, as its twin `like` shows the memory of `first`."""
+    same = like.shape == first.shape and like.stride() == first.stride()
+    return value if same or value.ndim != 2 else value.t()
+
+
 def _differences(state: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> list[str]:
-    rows = [f"missing    {name} {_shape(value)}" for name, value in state.items() if name not in tensors]
+    shared = twins(state)
+    given_once = {shared.get(name, name) for name in tensors}
+    rows = [
+        f"missing    {name} {_shape(value)}"
+        for name, value in state.items()
+        if name not in tensors and shared.get(name, name) not in given_once
+    ]
     rows += [f"left over  {name} {_shape(value)}" for name, value in tensors.items() if name not in state]
     for name, value in state.items():
         given = tensors.get(name)
-        if given is not None and given.shape != value.shape:
+        if given is None:
+            continue
+        if given.shape != value.shape:
             rows.append(f"shape      {name} is {_shape(given)} in the file, {_shape(value)} in the model")
+        elif _kind(given) != _kind(value):
+            rows.append(f"numbers    {name} is {_dtype(given)} in the file, {_dtype(value)} in the model")
+    rows += [
+        f"tied       {name} and {first} are one weight in the model, and differ in the file"
+        for name, first in shared.items()
+        if _differ(state, tensors, name, first)
+    ]
     return rows
+
+
+def _differ(state: Mapping[str, Tensor], tensors: Mapping[str, Tensor], name: str, first: str) -> bool:
+    one, two = tensors.get(first), tensors.get(name)
+    if one is None or two is None or one.shape != state[first].shape or two.shape != state[name].shape:
+        return False
+    expected = seen_as(one, state[name], state[first])
+    return not bool(((expected == two) | ((expected != expected) & (two != two))).all())
+
+
+def _kind(tensor: Tensor) -> str:
+    """Real, complex, whole or yes/no: what a copy must not change in silence. Precision it may."""
+    if tensor.dtype is torch.bool:
+        return "bool"
+    return "complex" if tensor.is_complex() else "float" if tensor.is_floating_point() else "int"
+
+
+def _dtype(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
 
 
 def _misfit(table: list[str], wanted: int, given: int) -> CheckpointError:
     hidden = len(table) - _SHOWN
     more = [f"and {hidden} more"] if hidden > 0 else []
+    numbers = any(row.startswith("numbers") for row in table)
+    tied = any(row.startswith("tied") for row in table)
     return CheckpointError(
         f"these weights are of another model: {len(table)} of {max(wanted, given)} entries differ",
         code="weights",
         details=[*table[:_SHOWN], *more],
-        fixes=["partial=True loads what fits and lists the rest"],
+        fixes=[
+            *(["convert the numbers first, such as array.astype('float32')"] if numbers else []),
+            *(["untie them before loading, or rename one of the two away"] if tied else []),
+            "partial=True loads what fits and lists the rest",
+        ],
         data={"differences": table},
     )
 

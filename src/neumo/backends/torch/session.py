@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,25 @@ from torch import Tensor, nn
 from neumo.backends.torch.device import choose_place
 from neumo.backends.torch.execute import TorchProgram
 from neumo.backends.torch.loader import TorchReader, to_tensor
+from neumo.backends.torch.memory import is_about_memory, too_large
 from neumo.backends.torch.registry import build
-from neumo.backends.torch.save import count, load_state, read_tensors, state_of, write_tensors
+from neumo.backends.torch.save import (
+    check_sizes,
+    count,
+    load_state,
+    read_tensors,
+    state_of,
+    write_tensors,
+)
+from neumo.backends.torch.tie import Weight, find_weight, tie_weight, untie_weight
 from neumo.backends.torch.train import TorchTrainer, reseed
+from neumo.backends.torch.weights import named_weights, set_modes, state_names
 from neumo.engine.backend import Setup, TrainingSetup
 from neumo.engine.plan import Plan
 from neumo.engine.seeds import derive_seed
 from neumo.engine.verify import Guards
+from neumo.graph.module import label_of
+from neumo.types.errors import GraphError
 
 if TYPE_CHECKING:
     from neumo.data.source import DataSource
@@ -34,7 +46,27 @@ class Built:
 
     spec: NeuralModule
     module: nn.Module
-    frozen: bool = False
+    frozen: bool = False  # as a whole
+    still: set[str] = field(default_factory=set[str])  # the weights and statistics that stay as they are
+
+
+@dataclass(frozen=True)
+class Tie:
+    """A weight of one module that is the weight of another one, or of the same."""
+
+    target: NeuralModule
+    name: str
+    source: NeuralModule
+    source_name: str
+    transpose: bool
+
+    def ends_at(self, module: NeuralModule, name: str) -> bool:
+        """Say whether this is the weight that takes its values from the other one."""
+        return self.target is module and self.name == name
+
+    def starts_at(self, module: NeuralModule, name: str) -> bool:
+        """Say whether the other one takes its values from this weight."""
+        return self.source is module and self.source_name == name
 
 
 class TorchSession:
@@ -47,25 +79,34 @@ class TorchSession:
         self.device = str(self.place.device)
         self.versions = {"torch": torch.__version__}
         self._built: dict[int, Built] = {}
+        self._ties: list[Tie] = []
+
+    @property
+    def built(self) -> list[NeuralModule]:
+        """The modules that have been built."""
+        return [known.spec for known in self._built.values()]
 
     def build(self, modules: Mapping[str, NeuralModule]) -> None:
         """Build the modules that have no weights yet; each starts from a seed made of its name."""
         for name, spec in modules.items():
             if id(spec) not in self._built and spec.role not in ("data", "metric"):
-                self._built[id(spec)] = Built(spec, self._make(name, spec))
+                self._built[id(spec)] = Built(spec, self._make(name or label_of(spec), spec))
 
     def _make(self, name: str, spec: NeuralModule) -> nn.Module:
         """Weights are drawn on the CPU, so that they are the same on every device."""
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(derive_seed(self.seed, "weights", name))
-            module = build(spec)
+            try:
+                module = build(spec)
+            except (MemoryError, OverflowError, RuntimeError, TypeError) as error:
+                if not is_about_memory(error):
+                    raise
+                raise too_large(name, spec, error) from error
         module = module.to(self.place.device)
         return module.double() if self.place.weights is torch.float64 else module
 
     def implementation(self, module: NeuralModule) -> nn.Module:
         """Return the torch module of a specification, built on first use."""
-        from neumo.graph.module import label_of
-
         self.build({label_of(module): module})
         return self._built[id(module)].module
 
@@ -79,7 +120,7 @@ class TorchSession:
         """Prepare to train the weights that the plan calls; what is frozen stays in evaluation mode."""
         for spec in plan.modules.values():
             known = self._built[id(spec)]
-            known.module.train(not known.frozen)
+            set_modes(known.module, frozen=known.frozen, still=known.still)
         return TorchTrainer(program, self._modules(plan.modules), self.place, setup)
 
     @contextmanager
@@ -113,15 +154,70 @@ class TorchSession:
         plain = value.detach().cpu()
         return (plain.float() if plain.dtype in (torch.bfloat16, torch.float16) else plain).numpy()
 
-    def count_parameters(self, module: NeuralModule, trainable_only: bool = False) -> int:
-        """Count the weights of a module, or those that training would change."""
-        weights = self.implementation(module).parameters()
+    def count_parameters(self, *modules: NeuralModule, trainable_only: bool = False) -> int:
+        """Count the weights of modules, each weight once, or those that training would change."""
+        weights = (weight for module in modules for weight in self.implementation(module).parameters())
         return count(weight for weight in weights if weight.requires_grad or not trainable_only)
 
-    def freeze(self, module: NeuralModule, frozen: bool) -> None:
-        """Keep the weights and statistics of a module as they are, or let them change again."""
-        self.implementation(module).requires_grad_(not frozen)
-        self._built[id(module)].frozen = frozen
+    def weight_names(self, module: NeuralModule) -> list[str]:
+        """List the names of the weights and statistics of a module."""
+        return state_names(self.implementation(module))
+
+    def freeze(self, module: NeuralModule, frozen: bool, names: Sequence[str] | None = None) -> None:
+        """Keep weights and statistics of a module as they are, or let them change again; all, or some."""
+        weights = named_weights(self.implementation(module))
+        known = self._built[id(module)]
+        every = set(self.weight_names(module)) | set(weights)
+        meant = every if names is None else set(names)
+        for name in meant & weights.keys():
+            weights[name].requires_grad_(not frozen)
+        known.still = known.still | meant if frozen else known.still - meant
+        if names is None or not (frozen or known.still):
+            known.frozen = frozen
+
+    def is_frozen(self, module: NeuralModule) -> bool:
+        """Say whether a module has weights, and none that training would change."""
+        weights = list(self.implementation(module).parameters())
+        return bool(weights) and not any(weight.requires_grad for weight in weights)
+
+    def kept(self, module: NeuralModule) -> tuple[bool, frozenset[str]]:
+        """Say whether a module was frozen as a whole, and which of its weights and statistics are kept."""
+        self.implementation(module)
+        known = self._built[id(module)]
+        return known.frozen, frozenset(known.still)
+
+    def tie(
+        self, target: tuple[NeuralModule, str], source: tuple[NeuralModule, str], *, transpose: bool
+    ) -> None:
+        """Make a weight of one module another name of a weight; raises `GraphError` if they do not fit."""
+        tie_weight(self._weight(*target), self._weight(*source), transpose=transpose)
+        self._ties = [tie for tie in self._ties if not tie.ends_at(*target)]
+        for tie in self._ties:
+            if tie.starts_at(*target):  # what was tied to the target goes with it
+                follower = self._weight(tie.target, tie.name)
+                tie_weight(follower, self._weight(*target), transpose=tie.transpose)
+        self._ties.append(Tie(*target, *source, transpose))
+
+    def untie(self, module: NeuralModule, name: str) -> None:
+        """Give a tied weight values of its own again; raises `GraphError` if it is not tied."""
+        weight = self._weight(module, name)
+        ended = [tie for tie in self._ties if tie.ends_at(module, name)]
+        if not ended and not any(tie.starts_at(module, name) for tie in self._ties):
+            raise GraphError(
+                f"{weight.label} is not tied",
+                code="tie",
+                details=[_words(tie) for tie in self._ties] or ["no weight of this factory is"],
+            )
+        for tie in ended or [tie for tie in self._ties if tie.starts_at(module, name)]:
+            untie_weight(self._weight(tie.target, tie.name))
+            self._ties.remove(tie)
+            for follower in self._ties:
+                if follower.starts_at(tie.target, tie.name):
+                    followed = self._weight(follower.target, follower.name)
+                    tie_weight(followed, self._weight(tie.target, tie.name), transpose=follower.transpose)
+
+    def _weight(self, module: NeuralModule, name: str) -> Weight:
+        return find_weight(self.implementation(module), name, label_of(module))
 
     def weights(self, modules: Mapping[str, NeuralModule]) -> dict[str, Any]:
         """Return the weights of some modules as numpy arrays by `module.name`."""
@@ -132,21 +228,48 @@ class TorchSession:
         self, modules: Mapping[str, NeuralModule], arrays: Mapping[str, Any], *, partial: bool = False
     ) -> list[str]:
         """Put arrays into some modules; returns what a partial load left out. Raises `CheckpointError`."""
+        tensors = {
+            name: array if isinstance(array, Tensor) else torch.as_tensor(np.array(array))
+            for name, array in arrays.items()
+        }
+        if not partial:
+            self._foresee(modules, tensors)
         self.build(modules)
-        tensors = {name: torch.as_tensor(np.array(array)) for name, array in arrays.items()}
         return load_state(self._modules(modules), tensors, partial=partial)
+
+    def _foresee(self, modules: Mapping[str, NeuralModule], tensors: Mapping[str, Tensor]) -> None:
+        """Refuse modules whose sizes are not those of the weights before their memory is asked for."""
+        planned: dict[str, nn.Module] = {}
+        for name, spec in modules.items():
+            if id(spec) in self._built or spec.role in ("data", "metric"):
+                continue
+            try:
+                with torch.random.fork_rng(devices=[]), torch.device("meta"):
+                    planned[name] = build(spec)
+            except Exception:  # noqa: S112 - it cannot be made without memory; then `build` says why
+                continue
+        tops = tuple(f"{name}." if name else "" for name in planned)
+        check_sizes(planned, {name: value for name, value in tensors.items() if name.startswith(tops)})
 
     def save(self, modules: Mapping[str, NeuralModule], path: Path) -> None:
         """Write the weights of some modules to a safetensors file."""
         self.build(modules)
         write_tensors(path, state_of(self._modules(modules)))
 
+    def read(self, path: Path) -> dict[str, Tensor]:
+        """Read a safetensors file; raises `CheckpointError`."""
+        return read_tensors(path)
+
     def load(self, modules: Mapping[str, NeuralModule], path: Path, *, partial: bool = False) -> list[str]:
         """Read the weights of some modules from a safetensors file; as `load_weights`."""
-        self.build(modules)
-        return load_state(self._modules(modules), read_tensors(path), partial=partial)
+        return self.load_weights(modules, read_tensors(path), partial=partial)
 
     def _modules(self, modules: Mapping[str, NeuralModule]) -> dict[str, nn.Module]:
         return {
             name: self._built[id(spec)].module for name, spec in modules.items() if id(spec) in self._built
         }
+
+
+def _words(tie: Tie) -> str:
+    turned = ", transposed" if tie.transpose else ""
+    return f"{label_of(tie.target)}.{tie.name} is tied to {label_of(tie.source)}.{tie.source_name}{turned}"

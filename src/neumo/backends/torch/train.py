@@ -15,6 +15,7 @@ from neumo.backends.torch.device import Place
 from neumo.backends.torch.execute import TorchProgram
 from neumo.backends.torch.optimise import build_optimizer, load_optimizer, optimizer_tensors
 from neumo.backends.torch.save import load_state, read_tensors, state_of, write_tensors
+from neumo.backends.torch.weights import statistics_of, trainable_weights
 from neumo.engine.backend import TrainingSetup, Update
 from neumo.engine.checkpoint import Writer
 from neumo.types.errors import BackendError
@@ -38,10 +39,10 @@ class TorchTrainer:
         self.place = place
         self.clip = setup.clip
         self._loss = list(program.plan.wanted).index(setup.loss)
-        self.parameters = _trainable(modules)
+        self.parameters = trainable_weights(modules)
         self.optimizer = build_optimizer(setup.optimizer, self.parameters)
         self._weights = list(self.parameters.values())
-        self.statistics = _statistics(modules)
+        self.statistics = statistics_of(modules.values())
         self._kept = [value.clone() for value in self.statistics]
         self.average = Average(setup.ema, state_of(modules)) if setup.ema is not None else None
         self.scaler = torch.amp.GradScaler(place.device.type, enabled=place.scales_loss)
@@ -130,11 +131,15 @@ class TorchTrainer:
             "scaler": self.scaler.state_dict(),
             "average_updates": self.average.updates if self.average is not None else None,
             "optimizer": type(self.optimizer).__name__,
+            "trained": list(self.parameters),
         }
 
     def load(self, folder: Path, scalars: Mapping[str, Any]) -> None:
         """Go on from the files of a checkpoint."""
-        load_state(self.modules, read_tensors(folder / WEIGHTS))
+        tensors = read_tensors(folder / WEIGHTS)
+        if tensors.keys() == state_of(self.modules).keys():  # else it is another model, which the table shows
+            self._check_trained(folder, scalars.get("trained", list(self.parameters)))
+        load_state(self.modules, tensors)
         if scalars["optimizer"] != type(self.optimizer).__name__:
             raise BackendError(
                 f"{folder} was trained with {scalars['optimizer']}, not with {type(self.optimizer).__name__}",
@@ -148,6 +153,25 @@ class TorchTrainer:
             updates = scalars["average_updates"]
             started = updates is not None  # else it starts now, from the weights that were just loaded
             self.average.load(read_tensors(folder / (AVERAGE if started else WEIGHTS)), updates or 0)
+
+    def _check_trained(self, folder: Path, before: Sequence[str]) -> None:
+        """A resumed run is the same run: the same weights are frozen and tied in it."""
+        now = list(self.parameters)
+        rows = [f"{name} was trained, and is now frozen or tied" for name in before if name not in now]
+        rows += [f"{name} was frozen or tied, and would now be trained" for name in now if name not in before]
+        if not rows:
+            return
+        more = [f"and {len(rows) - 6} more"] if len(rows) > 6 else []
+        raise BackendError(
+            f"{folder.name} was trained with other weights frozen or tied: {len(rows)} differ",
+            code="resume",
+            where=str(folder),
+            details=[*rows[:6], *more],
+            fixes=[
+                "freeze and tie the same weights before resuming",
+                "resume='never' starts anew; factory.load(graph, path) takes the weights alone",
+            ],
+        )
 
     def averaged(self) -> AbstractContextManager[None]:
         """Put the averaged weights in the place of the trained ones for a while; nothing happens without
@@ -175,28 +199,6 @@ def _copy_all(targets: list[Tensor], sources: list[Tensor]) -> None:
 
 def _finite(number: float) -> bool:
     return number - number == 0.0
-
-
-def _trainable(modules: Mapping[str, nn.Module]) -> dict[str, nn.Parameter]:
-    named: dict[int, tuple[str, nn.Parameter]] = {}
-    for name, module in modules.items():
-        for key, weight in module.named_parameters():
-            if weight.requires_grad:
-                named.setdefault(id(weight), (f"{name}.{key}", weight))
-    return dict(named.values())
-
-
-def _statistics(modules: Mapping[str, nn.Module]) -> list[Tensor]:
-    """The saved buffers: what a forward pass may change. Buffers that are not saved are constants, such as
-    filters.
-    """
-    parameters = {id(weight) for module in modules.values() for weight in module.parameters()}
-    found: dict[int, Tensor] = {}
-    for module in modules.values():
-        for value in module.state_dict(keep_vars=True).values():
-            if isinstance(value, Tensor) and id(value) not in parameters:
-                found[id(value)] = value
-    return list(found.values())
 
 
 def _writer(tensors: Callable[[], Mapping[str, Tensor]]) -> Writer:

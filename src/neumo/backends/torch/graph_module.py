@@ -1,0 +1,218 @@
+"""Graphs as plain torch modules: for hand-written loops, compilers, data parallelism and export."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, cast
+
+from torch import nn
+
+from neumo.backends.torch.call import Outputs, convention, wrong_outputs
+from neumo.backends.torch.weights import set_modes
+from neumo.engine.backend import Setup
+from neumo.engine.plan import ABSENT, Plan, PlanStep, compile_plan
+from neumo.types.errors import GraphError, did_you_mean
+
+if TYPE_CHECKING:
+    from neumo.backends.torch.session import TorchSession
+    from neumo.engine.factory import NeuralFactory
+    from neumo.graph.graph import Graph
+
+
+def to_torch(graph: Graph, seed: int = 0, factory: NeuralFactory | None = None) -> TorchGraph:
+    """Make a plain `nn.Module` of a graph.
+
+    >>> import torch
+    >>> from neumo.backends.torch.wrap import wrap
+    >>> from neumo.graph.graph import Graph
+    >>> from neumo.graph.inputs import inputs
+    >>> from neumo.types import Acoustic, B, F
+    >>> row = Acoustic()[B, F(4)]
+    >>> layer = wrap(nn.Linear(4, 4), takes={"x": row}, gives={"y": row}, name="layer")
+    >>> model = to_torch(Graph(outputs={"y": layer(x=inputs(x=row).x).y}))
+    >>> model(x=torch.zeros(2, 4))["y"].shape, list(model.state_dict())
+    (torch.Size([2, 4]), ['layer.weight', 'layer.bias'])
+
+    `forward` takes the open inputs by name (those of the data layer, where the graph begins with one) or in
+    their order, and returns the outputs by name, metrics left out. Parameters are called `module.parameter`,
+    as in `factory.weights`. With a `factory` the modules are those that it has built, and training them here
+    trains them there; without one they start as in a factory with this `seed`.
+
+    Raises `GraphError` for a graph that gives nothing but metrics.
+    """
+    names = [name for name, value in graph.outputs.items() if value.step.module.role != "metric"]
+    if not names:
+        raise GraphError(
+            f"graph {graph.name!r} has only metrics, and a torch module computes none",
+            code="infer",
+            fixes=["factory.evaluate(graph)"],
+        )
+    plan = compile_plan(graph, names)
+    session = _session(seed, factory)
+    session.build(plan.modules)
+    kind = type("TorchGraph", (TorchGraph,), {"forward": _forward(plan), "__module__": __name__})
+    return kind(plan, session)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One call as plain data, so that copies of the module call their own layers."""
+
+    module: str
+    arguments: tuple[str, ...]  # names, where they are passed by keyword
+    slots: tuple[int, ...]
+    groups: tuple[int | None, ...]  # how many slots make up each argument; None for one that is no tuple
+    read: Outputs | None
+    targets: tuple[int, ...]
+    gives: tuple[str, ...]
+
+
+class TorchGraph(nn.Module):
+    """Is a graph as a plain torch module; see `to_torch`."""
+
+    def __init__(self, plan: Plan, session: TorchSession) -> None:
+        super().__init__()
+        self._ports = tuple(feed.port for feed in plan.feeds)
+        self._outputs = tuple(plan.wanted)
+        self._feeds = tuple(feed.slot for feed in plan.feeds)
+        self._wanted = tuple(plan.wanted.values())
+        self._slots = plan.slots
+        self._kept: dict[str, tuple[bool, frozenset[str]]] = {}
+        for name, spec in plan.modules.items():
+            if hasattr(nn.Module, name):
+                raise _taken(name)
+            self.add_module(name, session.implementation(spec))
+            self._kept[name] = session.kept(spec)
+        self._calls = tuple(_as_data(step, self.get_submodule(step.name)) for step in plan.steps)
+        self.train()
+
+    def train(self, mode: bool = True) -> TorchGraph:
+        """Switch to training or evaluation; what the factory has frozen stays in evaluation."""
+        super().train(mode)
+        for name, (frozen, still) in self._kept.items():
+            if mode and (frozen or still):
+                set_modes(cast(nn.Module, self._modules[name]), frozen=frozen, still=still)
+        return self
+
+    def _run(self, values: Sequence[Any]) -> dict[str, Any]:
+        """Compute the outputs from a value for each of the inputs."""
+        slots: list[Any] = [None] * self._slots
+        for slot, value in zip(self._feeds, values, strict=True):
+            slots[slot] = value
+        for call in self._calls:
+            given = self._call(call, [slots[slot] for slot in call.slots])
+            if len(call.targets) == 1:
+                slots[call.targets[0]] = given
+            else:
+                for target, value in zip(call.targets, given, strict=True):
+                    slots[target] = value
+        return {name: slots[slot] for name, slot in zip(self._outputs, self._wanted, strict=True)}
+
+    def _call(self, call: _Call, values: list[Any]) -> Any:
+        if call.groups:
+            values = _grouped(values, call.groups)
+        module: Any = self._modules[call.module]
+        if call.arguments:
+            given = module(**dict(zip(call.arguments, values, strict=True)))
+        else:
+            given = module(*values)
+        if call.read is not None:
+            given = call.read(given)
+        if len(call.targets) > 1 and (not isinstance(given, tuple | list) or len(given) != len(call.targets)):
+            raise wrong_outputs(call.module, given, call.gives)
+        return given
+
+    def _bind(self, values: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        """Put the arguments of a call in the order of the inputs; raises `GraphError` if they do not fit."""
+        given = dict(zip(self._ports, values, strict=False))
+        unknown = [name for name in named if name not in self._ports]
+        twice = [name for name in named if name in given]
+        given.update(named)
+        missing = [name for name in self._ports if name not in given]
+        if len(values) > len(self._ports) or unknown or twice or missing:
+            raise _misuse(self._ports, len(values), unknown, twice, missing)
+        return [given[name] for name in self._ports]
+
+
+def _forward(plan: Plan) -> Callable[..., dict[str, Any]]:
+    """Make a `forward` that shows its ports to whoever asks for its signature, as `torch.export` does."""
+
+    def forward(self: TorchGraph, *values: Any, **named: Any) -> dict[str, Any]:
+        """Compute the outputs of the graph from its inputs."""
+        return self._run(self._bind(values, named))
+
+    places = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+    places += [inspect.Parameter(feed.port, inspect.Parameter.POSITIONAL_OR_KEYWORD) for feed in plan.feeds]
+    cast(FunctionType, forward).__dict__["__signature__"] = inspect.Signature(places)
+    return forward
+
+
+def _as_data(step: PlanStep, module: nn.Module) -> _Call:
+    rule = convention(step.module, module, step.sources)
+    sources = [step.sources.get(port, ABSENT) for port in rule.order]
+    many = any(not isinstance(source, int) for source in sources)
+    return _Call(
+        module=step.name,
+        arguments=rule.order if rule.named else (),
+        slots=tuple(
+            slot for source in sources for slot in ((source,) if isinstance(source, int) else source)
+        ),
+        groups=tuple(None if isinstance(source, int) else len(source) for source in sources) if many else (),
+        read=rule.read,
+        targets=step.targets,
+        gives=tuple(step.step.outputs),
+    )
+
+
+def _grouped(values: Sequence[Any], groups: Sequence[int | None]) -> list[Any]:
+    rest = iter(values)
+    return [next(rest) if count is None else tuple(next(rest) for _ in range(count)) for count in groups]
+
+
+def _session(seed: int, factory: NeuralFactory | None) -> TorchSession:
+    from neumo.backends.torch.session import TorchSession
+
+    if factory is None:
+        return TorchSession(Setup(device="cpu", seed=seed))
+    session: Any = factory.session
+    if not isinstance(session, TorchSession):
+        raise GraphError(
+            f"the factory computes with {type(session).__name__}, not with torch",
+            code="backend",
+            fixes=["NeuralFactory(backend='torch')", "to_torch(graph) without a factory"],
+        )
+    return session
+
+
+def _taken(name: str) -> GraphError:
+    return GraphError(
+        f"a module called {name!r} cannot be part of a torch module: torch uses that name",
+        code="name",
+        fixes=[f"name it otherwise: .named('{name}_module')"],
+    )
+
+
+def _misuse(
+    ports: Sequence[str],
+    count: int,
+    unknown: Sequence[str],
+    twice: Sequence[str],
+    missing: Sequence[str],
+) -> GraphError:
+    if unknown:
+        what = f"the graph takes no input {unknown[0]!r}"
+    elif count > len(ports):
+        what = f"the graph takes {len(ports)} inputs, and got {count}"
+    elif twice:
+        what = f"the input {twice[0]!r} is given twice, by its place and by its name"
+    else:
+        what = f"the graph is not given {missing[0]!r}"
+    return GraphError(
+        what,
+        code="inputs",
+        details=[f"its inputs are {', '.join(ports)}"],
+        fixes=[fix for name in unknown for fix in did_you_mean(name, ports)],
+    )

@@ -1,0 +1,47 @@
+"""Where weights are found: a safetensors file, a checkpoint, a run folder, or a model file."""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from neumo.engine.checkpoint import STATE, CheckpointStore
+from neumo.types.errors import CheckpointError
+
+MODEL_SUFFIX: Final = ".neumo"
+_MEMBER: Final = "weights.safetensors"  # of a model file
+
+
+@contextmanager
+def weights_file(path: Path) -> Iterator[Path]:
+    """Give the safetensors file that a path means, for as long as it is read.
+
+    Of a run folder that is its newest whole checkpoint, of a checkpoint its averaged weights if it has them,
+    of a model file (`.neumo`) a copy of its weights, once all of its checksums hold. Raises
+    `CheckpointError`.
+    """
+    if path.suffix != MODEL_SUFFIX or path.is_dir():
+        yield _in_folder(path)
+        return
+    # By name, as backends are: the room of models stands above this one, and most loads do not need it.
+    archive: Any = importlib.import_module("neumo.hub.archive").Archive(path)
+    with tempfile.TemporaryDirectory() as folder:
+        yield archive.copy(_MEMBER, Path(folder) / _MEMBER)
+
+
+def _in_folder(path: Path) -> Path:
+    if not path.is_dir():
+        return path
+    if (path / STATE).is_file():
+        state = CheckpointStore(path.parent).read(path).state
+        return path / next(
+            name for name in ("average.safetensors", "weights.safetensors") if name in state["files"]
+        )
+    saved, _ = CheckpointStore(path / "checkpoints").newest()
+    if saved is None:
+        raise CheckpointError(f"{path} has no checkpoint", code="checkpoint-missing")
+    return _in_folder(saved.path)
