@@ -16,6 +16,7 @@ class Adapter(NeuralModule):
     role: ClassVar[Role] = "adapter"
     entry: ClassVar[str] = "value"
     exit: ClassVar[str] = "value"
+    lists: ClassVar[bool] = False  # whether an axis of the value may be a Python list
 
     @classmethod
     def propose(cls, wanted: NeuralType, given: NeuralType) -> Iterator[Self]:
@@ -24,7 +25,9 @@ class Adapter(NeuralModule):
 
     def signature_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for the types of one call: what is there in training only stays so."""
-        signature = self.ports_for(given)
+        signature = self.ports_for(
+            {port: found for port, found in given.items() if self.lists or not _has_lists(found)}
+        )
         if all(found.when is None for found in given.values()):
             return signature
         return Signature(
@@ -62,6 +65,10 @@ class ShapedAdapter(Adapter):
     def convert(self, element: Any) -> Element:
         """Give the element after the conversion."""
         raise NotImplementedError
+
+
+def _has_lists(found: NeuralType) -> bool:
+    return any(axis.listed for axis in found.axes)
 
 
 def short_name(vocab: Vocab) -> str:

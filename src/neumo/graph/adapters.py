@@ -10,6 +10,8 @@
     FractionToCount CountToFraction           of lengths
     Transpose Squeeze Unsqueeze               of anything
     Concat Append                             of several values
+    Stack Unstack Pick                        of lists and structs
+    ScalePixels FlipChannels                  of images
     Default Fallback FullLengths              of what may be absent
 
 Each is a specification like any other module; `propose` says which instances might turn a given type into a
@@ -31,6 +33,8 @@ from neumo.graph.adapters_ids import Reframe as Reframe
 from neumo.graph.adapters_ids import RemapIds as RemapIds
 from neumo.graph.adapters_ids import Repad as Repad
 from neumo.graph.adapters_ids import Shift as Shift
+from neumo.graph.adapters_image import FlipChannels as FlipChannels
+from neumo.graph.adapters_image import ScalePixels as ScalePixels
 from neumo.graph.adapters_join import Append as Append
 from neumo.graph.adapters_join import Concat as Concat
 from neumo.graph.adapters_lengths import CountToFraction as CountToFraction
@@ -42,6 +46,9 @@ from neumo.graph.adapters_lengths import MaskToLengths as MaskToLengths
 from neumo.graph.adapters_lengths import Offset as Offset
 from neumo.graph.adapters_lengths import Subsample as Subsample
 from neumo.graph.adapters_lengths import Upsample as Upsample
+from neumo.graph.adapters_lists import Pick as Pick
+from neumo.graph.adapters_lists import Stack as Stack
+from neumo.graph.adapters_lists import Unstack as Unstack
 from neumo.graph.adapters_scores import Exp as Exp
 from neumo.graph.adapters_scores import Log as Log
 from neumo.graph.adapters_scores import LogSoftmax as LogSoftmax
@@ -85,6 +92,11 @@ ADAPTERS: tuple[type[Adapter], ...] = (
     Transpose,
     Unsqueeze,
     Squeeze,
+    Pick,
+    Stack,
+    Unstack,
+    ScalePixels,
+    FlipChannels,
     Concat,
     Append,
 )

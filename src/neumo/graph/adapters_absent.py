@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from neumo.graph.adapter import Adapter
 from neumo.graph.signature import Signature
@@ -83,6 +83,8 @@ class Fallback(Adapter):
     >>> Fallback()(value=texts.prompt, otherwise=texts.text).value
     Fallback.value: Ids[B, T]
     """
+
+    lists: ClassVar[bool] = True
 
     def signature(self) -> Signature:
         """Take a value that may be absent and one that is there, give one."""

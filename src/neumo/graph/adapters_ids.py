@@ -218,7 +218,7 @@ class Shift(ShapedAdapter):
     >>> from neumo.graph.inputs import inputs
     >>> text = inputs(ids=Ids(pad=-100, frame="bos..eos", shifted=False)[B, U])
     >>> Shift(-100)(ids=text.ids).ids
-    Shift.ids: Ids(pad=-100, frame=..eos, shifted=True)[B, U]
+    Shift.ids: Ids(pad=-100, frame="..eos", shifted=True)[B, U]
 
     The last position gets `pad`, which has to be what stands behind the end of each row as well.
     """

@@ -25,6 +25,8 @@ _EXAMPLES: Final[dict[str, dict[str, Any]]] = {  # where a sample of the right t
     "Repad": {"source": 0, "target": -100},
     "Reframe": {"source": "none", "target": "bos..eos", "vocab": _PIECES},
     "Shift": {"pad": -100},
+    "Pick": {"field": "ids"},
+    "ScalePixels": {"source": 255.0, "target": 1.0},
     "Rescale": {"source": "ln", "target": "log10"},
     "Repower": {"source": 1, "target": 2, "scale": "linear"},
     "Subsample": {"by": 2},

@@ -42,18 +42,25 @@ def lookup(kind: str) -> type[NeuralModule]:
     Raises `GraphError` with the nearest match if no class that has been defined so far is called so. Nothing
     is imported because a file says it: import the module that defines your classes before loading the file.
     """
-    found = _find(kind)
-    if found is None:
+    if not _is_ours(kind):  # a class of ours may have that name too, whatever has been imported so far
         _open_collections()
-        found = _find(kind)
-    if found is None:
+    found = _found(kind)
+    if not found:
         raise _unknown(kind)
-    return found
+    if len(found) > 1:
+        raise GraphError(
+            f"{len(found)} classes are called {kind}",
+            code="kind",
+            why="Which of them is meant would depend on what was imported first.",
+            fixes=[f"write {path}" for path in found],
+        )
+    return next(iter(found.values()))
 
 
 def kind_of(cls: type[NeuralModule]) -> str:
     """Give the shortest name under which `lookup` finds this very class."""
-    return cls.__name__ if _find(cls.__name__) is cls else _path(cls)
+    found = list(_found(cls.__name__).values())
+    return cls.__name__ if len(found) == 1 and found[0] is cls else _path(cls)
 
 
 def known_kinds() -> list[str]:
@@ -66,23 +73,21 @@ def _path(cls: type[NeuralModule]) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def _find(kind: str) -> type[NeuralModule] | None:
-    """Ours win over a user's class of the same name: a recipe means the same whatever else is imported."""
+def _is_ours(kind: str) -> bool:
+    return any(path.startswith("neumo.") for path in _kinds.get(kind, {}))
+
+
+def _found(kind: str) -> dict[str, type[NeuralModule]]:
+    """Give the classes of that name or path; ours win, so that a recipe means the same whatever is imported.
+
+    A class that was defined again under the same path, as in a notebook, is one class: the newest.
+    """
     name = kind.rpartition(".")[2]
     homonyms = _kinds.get(name, {})
     if name != kind:
-        return homonyms.get(kind)
-    ours = [cls for cls in homonyms.values() if cls.__module__.startswith("neumo.")]
-    if ours:
-        return ours[-1]
-    homes = {cls.__module__ for cls in homonyms.values()}
-    if len(homes) > 1:
-        raise GraphError(
-            f"{len(homes)} classes are called {kind}",
-            code="kind",
-            fixes=[f"write {path}" for path in homonyms],
-        )
-    return list(homonyms.values())[-1] if homonyms else None
+        return {kind: homonyms[kind]} if kind in homonyms else {}
+    ours = {path: cls for path, cls in homonyms.items() if path.startswith("neumo.")}
+    return ours or homonyms
 
 
 def _open_collections() -> None:

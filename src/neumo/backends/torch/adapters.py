@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -300,6 +301,57 @@ class Squeeze(_Adapter):
     def forward(self, value: Tensor) -> Tensor:
         """One axis less."""
         return value.squeeze(self.spec.at)
+
+
+@implements(specs.Stack)
+class Stack(_Adapter):
+    """The innermost list as the first axis of a tensor."""
+
+    def forward(self, value: Any) -> Any:
+        """A list of N tensors (...) -> (N, ...)."""
+        if all(isinstance(item, Tensor) for item in value):
+            return torch.stack(tuple(value))
+        return [self.forward(item) for item in value]
+
+
+@implements(specs.Unstack)
+class Unstack(_Adapter):
+    """The first axis of a tensor, or of each tensor of a list, as a list."""
+
+    def forward(self, value: Any) -> Any:
+        """(N, ...) -> a list of N tensors (...)."""
+        if isinstance(value, Tensor):
+            return list(value.unbind(0))
+        return [self.forward(item) for item in value]
+
+
+@implements(specs.Pick)
+class Pick(_Adapter):
+    """One entry of a mapping, or of each mapping in a list."""
+
+    def forward(self, value: Any) -> Any:
+        """A mapping -> what it holds under the name of the field."""
+        if isinstance(value, Mapping):
+            return value[self.spec.field]
+        return [self.forward(item) for item in value]
+
+
+@implements(specs.ScalePixels)
+class ScalePixels(_Adapter):
+    """Bytes become floats on the way."""
+
+    def forward(self, image: Tensor) -> Tensor:
+        """Any shape."""
+        return image * (self.spec.target / self.spec.source)
+
+
+@implements(specs.FlipChannels)
+class FlipChannels(_Adapter):
+    """The colours in the opposite order."""
+
+    def forward(self, image: Tensor) -> Tensor:
+        """Any shape with three channels along `axis`."""
+        return image.flip(self.spec.axis)
 
 
 @implements(specs.Concat)
