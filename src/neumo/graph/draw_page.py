@@ -100,6 +100,7 @@ class _Model:
         links += [[numbers[source, out, True], -1, [], name] for name, (source, out) in drawn.outputs.items()]
         return {
             "name": drawn.name,
+            "notes": _notes(drawn.notes),
             "mode": drawn.mode,
             "boxes": [self.box(box) for box in drawn.boxes],
             "ports": [port for number, box in enumerate(drawn.boxes) for port in self.ports(number, box)],

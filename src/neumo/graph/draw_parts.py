@@ -27,7 +27,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What was taken on trust or let pass at a connection."""
+    """What was taken on trust or let pass at a connection, or what a rule has to say."""
 
     kind: Literal["assumed", "warning", "finding"]
     text: str
@@ -123,6 +123,7 @@ class Sketch:
     links: list[Link] = field(default_factory=list[Link])
     outputs: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     symbols: list[Origin] = field(default_factory=list[Origin])
+    notes: list[Note] = field(default_factory=list[Note])  # about the graph as a whole
     hops: dict[Key, Hop] = field(default_factory=dict[Key, Hop])  # empty unless asked for
     keys: dict[int, str] = field(default_factory=dict[int, str])  # the key of a box by the id of its step
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, cast
 
 from neumo.graph.module import NeuralModule, label_of, signature_of
 from neumo.graph.order import order_steps
-from neumo.graph.settings import setting_behind
 from neumo.graph.signature import Signature
 from neumo.graph.value import Step, Value
-from neumo.types import NeuralType, Size, Symbol
+from neumo.types import NeuralType, Size, Symbol, Vocab
 from neumo.types.element import measures
 
 Slot = int | str  # the index of an axis, or the facet that holds a size, such as `of` of lengths
 Key = tuple[int, str, Slot]  # id of a step, the output port, the slot
 _ARROW: Final = " -> "
+_MOST_TRIES: Final = 100  # of other settings for one module
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def trace_size(value: Value, slot: Slot) -> Hop | None:
     >>> spoken = inputs(audio=Audio(rate=8000)[B, T])
     >>> wide = Resample(8000, 16000)(audio=spoken.audio)
     >>> print(size_story(trace_size(wide.audio, 1)))
-    T from inputs.audio -> *2 at Resample
+    T from inputs.audio -> *2 at Resample (source 8000, target 16000)
 
     None where the size is known at run time only, or where there is no such axis.
     """
@@ -129,7 +130,7 @@ def _explain(
     if own is None:
         return dataclasses.replace(hop, before=_equal_input(step, hop.size, hops))
     if own.constant is not None:
-        return dataclasses.replace(hop, why=settings.behind(step, hop, [own.constant]))
+        return dataclasses.replace(hop, why=settings.behind(hop))
     symbols = sorted(own.symbols(), key=lambda symbol: symbol.key)
     before = tuple(found for symbol in symbols if (found := _source(step, symbol, signature, hops)))
     if not before:
@@ -137,8 +138,7 @@ def _explain(
     if own.symbol is not None:
         return dataclasses.replace(hop, before=before)
     rule = rule_text(own, symbols[0]) if len(symbols) == 1 else str(hop.size)
-    why = settings.behind(step, hop, numbers_in(own))
-    return dataclasses.replace(hop, rule=rule, why=why, before=before)
+    return dataclasses.replace(hop, rule=rule, why=settings.behind(hop), before=before)
 
 
 def _equal_input(step: Step, size: Size, hops: Mapping[Key, Hop]) -> tuple[Hop, ...]:
@@ -179,62 +179,84 @@ def rule_text(own: Size, symbol: Symbol) -> str:
     return f"*{times[1]}{times[2] or ''}" if times else text
 
 
-def numbers_in(size: Size) -> list[int]:
-    """List the numbers above 1 that make a size what it is: divisors, factors, and what is added.
-
-    >>> T = Symbol("T").size
-    >>> numbers_in(T.ceildiv(4)), numbers_in(3 * ((T - 11) // 2))
-    ([4], [3, 2, 11])
-    """
-    found: list[int] = []
-    for atom, factor in size.terms:
-        found.append(abs(factor))
-        if not isinstance(atom, Symbol):
-            rounding = atom.size.const == atom.k - 1  # of `ceil`
-            inner = atom.size - atom.size.const if rounding else atom.size
-            found += [atom.k, *numbers_in(inner)]
-    return [number for number in dict.fromkeys([*found, abs(size.const)]) if number > 1]
+_Path = tuple[str | int, ...]  # fields, and places in lists: ("blocks", 0, "stride")
 
 
 class _Settings:
-    """Finds the settings behind the numbers of a size, each tried out: another setting, another size."""
+    """Finds the settings behind a size by trying others: another setting, another size."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, str, Slot], str] = {}
+        self._known: dict[int, dict[tuple[str, Slot], list[str]]] = {}
 
-    def behind(self, step: Step, hop: Hop, numbers: Iterable[int]) -> str:
-        """Name the settings, such as `hop 160`; nothing where no setting is behind the numbers."""
-        key = (id(step.module), hop.value.port, hop.slot)
+    def behind(self, hop: Hop) -> str:
+        """Name the settings, such as `hop 160`; nothing where no whole number decides the size."""
+        step, port = hop.value.step, hop.value.port
+        vocab = None if isinstance(hop.slot, str) else hop.value.type.axes[hop.slot].vocab
+        if vocab is not None:
+            return f"vocabulary {vocab.name}" if vocab.name else "its vocabulary"
+        fixed = type(step.module).signature_for is NeuralModule.signature_for
+        key = id(step.module) if fixed else id(step)
         if key not in self._known:
-            self._known[key] = _settings_behind(step, hop.value.port, hop.slot, numbers)
-        return self._known[key]
+            self._known[key] = _deciding(step)
+        return ", ".join(self._known[key].get((port, hop.slot), ()))
 
 
-def _settings_behind(step: Step, port: str, slot: Slot, numbers: Iterable[int]) -> str:
-    vocab = None if isinstance(slot, str) else step.outputs[port].type.axes[slot].vocab
-    if vocab is not None:
-        return f"vocabulary {vocab.name}" if vocab.name else "its vocabulary"
-    words: list[str] = []
-    for number in numbers:
-        name = setting_behind(step.module, "", number)
-        if name is not None and _decides(step, name, number, port, slot):
-            words.append(f"{name} {number}")
-    return ", ".join(words)
+def _deciding(step: Step) -> dict[tuple[str, Slot], list[str]]:
+    """List the settings that decide each size of what a step gives."""
+    now = _printed(local_signature(step))
+    found: dict[tuple[str, Slot], list[str]] = {}
+    for path, number in islice(_whole_numbers(step.module), _MOST_TRIES):
+        after = _try(step, path, number)
+        for key, size in now.items():
+            if after is not None and after.get(key) != size:
+                found.setdefault(key, []).append(f"{_spell(path)} {number}")
+    return found
 
 
-def _decides(step: Step, name: str, number: int, port: str, slot: Slot) -> bool:
-    """Try the module with another number in a field: say whether the size of the port becomes another one."""
-    outer, _, inner = name.partition(".")
-    now = dict(_sizes(local_signature(step).gives[port])).get(slot)
+def _printed(signature: Signature) -> dict[tuple[str, Slot], str]:
+    """The sizes of all outputs as they print: a product of two unknowns is a new symbol each time."""
+    return {
+        (port, slot): str(size) for port, given in signature.gives.items() for slot, size in _sizes(given)
+    }
+
+
+def _whole_numbers(owner: object, path: _Path = ()) -> Iterator[tuple[_Path, int]]:
+    """Go through the whole numbers above 1 among the settings, those inside other dataclasses too."""
+    for each in dataclasses.fields(cast("Any", owner)) if dataclasses.is_dataclass(owner) else ():
+        value: object = getattr(owner, each.name)
+        if type(value) is int and value > 1 and each.init:
+            yield (*path, each.name), value
+        elif isinstance(value, list | tuple):
+            for index, item in enumerate(cast("Sequence[object]", value)):
+                yield from _whole_numbers(item, (*path, each.name, index))
+        elif not isinstance(value, Vocab):
+            yield from _whole_numbers(value, (*path, each.name))
+
+
+def _try(step: Step, path: _Path, number: int) -> dict[tuple[str, Slot], str] | None:
+    """Give the sizes with another number in a field; None where the module refuses every other one."""
     for other in (2 * number, number + 1):
         try:
-            value: Any = other
-            if inner:
-                value = dataclasses.replace(getattr(step.module, outer), **{inner: other})
-            changed: NeuralModule = cast("Any", dataclasses).replace(step.module, **{outer: value})
-            after = dict(_sizes(changed.signature_for(_single_types(step)).gives[port])).get(slot)
+            changed: NeuralModule = _changed(step.module, path, other)
+            return _printed(changed.signature_for(_single_types(step)))
         except Exception:  # noqa: S112  # the user's own code, on settings that nobody has tried
             continue
-        if after != now:
-            return True
-    return False
+    return None
+
+
+def _changed(owner: Any, path: _Path, number: int) -> Any:
+    """Copy an object with another number at the end of a path."""
+    if not path:
+        return number
+    head, *rest = path
+    if isinstance(head, int):
+        items = list(owner)
+        items[head] = _changed(items[head], tuple(rest), number)
+        return type(owner)(items)
+    return dataclasses.replace(owner, **{head: _changed(getattr(owner, head), tuple(rest), number)})
+
+
+def _spell(path: _Path) -> str:
+    """`blocks[0].stride`."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return text.removeprefix(".")

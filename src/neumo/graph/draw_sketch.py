@@ -46,7 +46,9 @@ class _Sketcher:
         self.used = {(id(v.step), v.port) for step in graph.steps for _, v in step.edges()}
         self.used |= {(id(value.step), value.port) for value in graph.outputs.values()}
         self.symbols: dict[Symbol, int] = {}
+        self.notes = _notes(graph)
         self.drawn = Sketch(graph.name, graph.mode, keys=self.names)
+        self.drawn.notes = self.notes.get((0, ""), [])
         if traces:
             self.drawn.hops = trace_sizes(graph.steps, self.names)
 
@@ -55,8 +57,8 @@ class _Sketcher:
         calls = Counter(id(step.module) for step in self.graph.steps)
         for step in self.graph.steps:
             drawn.boxes.append(self.box(step, calls[id(step.module)]))
-            notes = _notes(step)
             for port, value in step.edges():
+                notes = self.notes.pop((id(step), port), [])  # once, if a port takes many
                 drawn.links.append(
                     Link(
                         names[id(value.step)],
@@ -64,7 +66,7 @@ class _Sketcher:
                         names[id(step)],
                         port,
                         _is_minor(value.type),
-                        tuple(notes.get(port, ())),
+                        tuple(notes),
                     )
                 )
         for name, value in self.graph.outputs.items():
@@ -91,6 +93,7 @@ class _Sketcher:
             _fields(module),
             _summary(module),
             _place(step),
+            tuple(self.notes.get((id(step), ""), ())),
         )
 
     def output(self, step: Step, value: Value) -> Socket:
@@ -146,12 +149,27 @@ def _uses(family: Sequence[Graph]) -> dict[int, list[str]]:
     return found
 
 
-def _notes(step: Step) -> dict[str, list[Note]]:
-    found: dict[str, list[Note]] = {}
-    for port, obligation in step.assumptions:
-        found.setdefault(port, []).append(Note("assumed", str(obligation)))
-    for port, reason in step.warnings:
-        found.setdefault(port, []).append(Note("warning", reason.sentence))
+def _notes(graph: Graph) -> dict[tuple[int, str], list[Note]]:
+    """Collect what is to be known about each connection, by the id of the step and the port it goes into.
+
+    The port is empty for what concerns a step, or the graph (then the id is 0). That an output is used by
+    nothing is left out: drawings show it anyway.
+    """
+    found: dict[tuple[int, str], list[Note]] = {}
+    for assumed in graph.assumptions():
+        text = f"{assumed.obligation}: {assumed.reason}" if assumed.reason else str(assumed.obligation)
+        key = (id(assumed.step), assumed.port.rpartition(".")[2])
+        found.setdefault(key, []).append(Note("assumed", text))
+    for step in graph.steps:
+        for port, reason in step.warnings:
+            found.setdefault((id(step), port), []).append(Note("warning", reason.sentence))
+    for finding in graph.findings():
+        if finding.silenced or finding.rule == "unused-output":
+            continue
+        step, port = finding.step, finding.port or ""
+        known = step is not None and port in step.inputs
+        key = (0 if step is None else id(step), port if known else "")
+        found.setdefault(key, []).append(Note("finding", f"{finding.sentence} [{finding.rule}]"))
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Final
 
-from neumo.graph.draw_parts import Box, Link, Sketch, Socket, clock_text, short_type
+from neumo.graph.draw_parts import Box, Link, Note, Sketch, Socket, clock_text, short_type
 from neumo.graph.draw_sketch import sketch
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def list_sketch(drawn: Sketch) -> str:
     """List boxes and links as text."""
     names = [socket.name for box in drawn.boxes for socket in box.gives] + list(drawn.outputs)
     column = max(map(len, names), default=0)
-    rows = [_heading(drawn)]
+    rows = [_heading(drawn), *_note_rows([("", note) for note in drawn.notes])]
     first: dict[int, str] = {}  # by tag: the step that uses a shared module first
     for box in drawn.boxes:
         links = [link for link in drawn.links if link.target == box.key]
@@ -57,11 +57,16 @@ def _head(box: Box, links: list[Link], first: str) -> list[str]:
     wires += [f"{socket.name}=None{modes.get(socket.name, '')}" for socket in box.takes if not socket.used]
     if wires:
         rows += _wrap("    <- " + ", ".join(wires), "       ")
-    for port, note in [("", note) for note in box.notes] + [
-        (x.port, note) for x in links for note in x.notes
-    ]:
-        sign = "?" if note.kind == "assumed" else "!"
-        rows += _wrap(f"    {sign}  {f'{port}: ' if port else ''}{note.text} ({note.kind})", "       ")
+    return rows + _note_rows(
+        [("", note) for note in box.notes] + [(link.port, note) for link in links for note in link.notes]
+    )
+
+
+def _note_rows(notes: list[tuple[str, Note]]) -> list[str]:
+    rows: list[str] = []
+    for port, note in notes:
+        text = f"    {'?' if note.kind == 'assumed' else '!'}  {f'{port}: ' if port else ''}{note.text}"
+        rows += _wrap(f"{text} (assumed)" if note.kind == "assumed" else text, "       ")
     return rows
 
 

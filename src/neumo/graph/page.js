@@ -284,7 +284,8 @@
       item.prepend(toBox(at), " ");
       return item;
     }));
-    if (notes.length + more.length) panel.append(make("h3", "to look at"), list([...notes, ...more]));
+    const all = [...graph().notes.map(note), ...more, ...notes];
+    if (all.length) panel.append(make("h3", "to look at"), list(all));
   }
 
   function show(what, keepPanel = false) {
