@@ -213,6 +213,21 @@ def test_batches_are_shared_and_other_sizes_are_not() -> None:
     }
 
 
+def test_a_batch_of_a_fixed_size_stays_so() -> None:
+    @dataclass(frozen=True)
+    class Fours(DataLayer):
+        def signature(self) -> Signature:
+            return Signature(gives={"a": Acoustic()[B(4), F(2)], "rows": Acoustic()[B, F("D2")]})
+
+    both = MultiData(layers=(Fours(), Fours()))
+    assert [str(given) for given in both.signature().gives.values()] == [
+        "Acoustic[B=4, F=2]",
+        "Acoustic[B, F=D2]",
+        "Acoustic[B=4, F=2]",
+        "Acoustic[B, F=D3]",
+    ]
+
+
 def test_values_of_two_data_layers_may_meet_only_in_one_batch() -> None:
     given, wanted = PointData()(), PointData()()
     line, error = Line(), SquaredError()

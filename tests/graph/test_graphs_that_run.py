@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+import torch
 from torch import Tensor, nn
 
 from neumo.backends.torch.registry import implements
@@ -145,3 +146,14 @@ def test_a_summary_tells_what_is_frozen() -> None:
     maker.train(train, max_steps=1)
     maker.freeze(train["line"])
     assert "4 weights, all frozen" in str(train.summary(maker))
+
+
+def test_a_graph_is_a_plain_torch_module() -> None:
+    """A graph has no forward, backward or parameters of its own: it gives a torch module, which has."""
+    inner = nested_line(Line().named("line"))
+    maker = factory()
+    module = inner.to_torch(factory=maker)
+    assert [name for name, _ in module.named_parameters()] == ["line.linear.weight", "line.linear.bias"]
+    given = np.ones((2, 3), np.float32)
+    answer = module(x=torch.from_numpy(given))["y"].detach().numpy()
+    assert np.allclose(answer, maker.infer(inner, {"x": given})[0]["y"])

@@ -24,11 +24,12 @@ from neumo.graph.silence import check_silence
 from neumo.graph.symbols import SymbolOrigin as SymbolOrigin
 from neumo.graph.symbols import find_symbols
 from neumo.graph.train_only import check_modes
-from neumo.graph.train_only import check_modes
 from neumo.graph.value import Record, Step, Value
 from neumo.types import GraphError, Loss, NeuralType, Obligation, Reason, Size, Symbol
 
 if TYPE_CHECKING:
+    from neumo.backends.torch.graph_module import TorchGraph
+    from neumo.engine.factory import NeuralFactory
     from neumo.graph.rules import Finding
     from neumo.graph.summary import Counting, Summary
 
@@ -118,7 +119,6 @@ class Graph:
             inputs=Fixed(used_inputs(steps, named), "input", owner),
             silence=Fixed(check_silence(silence), "silenced rule", owner, "silence"),
         )
-        check_modes(self)
         check_modes(self)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -261,14 +261,14 @@ class Graph:
 
         return dynamic_axes(self)
 
-    def to_torch(self, *args: Any, **settings: Any) -> Any:
-        """Make a plain `torch.nn.Module` of the graph; see `neumo.backends.torch.graph_module.to_torch`.
+    def to_torch(self, seed: int = 0, factory: NeuralFactory | None = None) -> TorchGraph:
+        """Make a plain `torch.nn.Module` of the graph, for a training loop of your own or `torch.compile`.
 
-        Raises `BackendError` if torch is not installed.
+        See `neumo.backends.torch.graph_module.to_torch`. Raises `BackendError` if torch is not installed.
         """
         from neumo.graph.frameworks import load_room
 
-        return load_room("torch", "graph_module").to_torch(self, *args, **settings)
+        return load_room("torch", "graph_module").to_torch(self, seed=seed, factory=factory)
 
     def __call__(self, /, *values: Value, **ports: Value | None) -> Record:
         """Use this graph inside another one: its open inputs become `ports`; its modules are shared."""

@@ -162,10 +162,8 @@ def _item_type(layers: tuple[DataLayer, ...]) -> NeuralType:
 
 def _apart(types: list[NeuralType], batch: Size, taken: set[str]) -> dict[Symbol, Size]:
     """Give the sizes of one layer names of their own, and its batch axis the size that all layers share."""
-    found: dict[Symbol, Size] = {}
-    for symbol in {axis.symbol: None for given in types for axis in given.axes if axis.kind is Kind.BATCH}:
-        if symbol is not None:
-            found[symbol] = batch
+    rows = [axis.symbol for given in types for axis in given.axes if axis.kind is Kind.BATCH]
+    found: dict[Symbol, Size] = {symbol: batch for symbol in rows if symbol is not None}
     symbols = {symbol for given in types for symbol in given.symbols()} - found.keys()
     for symbol in sorted(symbols, key=lambda each: each.name):
         name, number = symbol.name, 1

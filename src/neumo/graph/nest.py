@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from neumo.graph.compose import collected, compose, relaxed
+from neumo.graph.compose import collected, compose
+from neumo.graph.relax import relaxing
 from neumo.graph.source import CallSite, Location, caller
 from neumo.graph.value import Doubt, Record, Step, Value, values_of
 
@@ -39,7 +40,8 @@ def nest(
     """
     from neumo.graph.inputs import GraphInputs, GraphPorts
 
-    gathered = collected.get() or ()
+    found = collected.get()
+    gathered: Sequence[PortError] = () if found is None else found
     before = len(gathered)
     compose(GraphPorts.of(graph), values, location, positional=positional)
     if location is None:
@@ -60,11 +62,8 @@ def nest(
 
 def _call_again(step: Step, call: Nesting, renewed: _Renewed) -> None:
     inputs = {port: _renew(source, renewed) for port, source in step.inputs.items()}
-    token = relaxed.set({**step.relaxed, **relaxed.get()})  # what was let pass inside is let pass again
-    try:
+    with relaxing(step.relaxed):  # what was let pass inside is let pass again
         again = values_of(compose(step.module, inputs, call.location, {}))
-    finally:
-        relaxed.reset(token)
     for value in again.values():
         value.step.within = (call, *step.within)
     renewed.update({(id(step), port): value for port, value in again.items()})

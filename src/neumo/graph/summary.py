@@ -161,7 +161,7 @@ def _total(counts: Iterable[int | None]) -> int | None:
 def _head(module: ModuleSummary) -> tuple[str, ...]:
     """The cells of the line of a module."""
     notes = [f"called {module.calls} times"] if module.calls > 1 else []
-    notes += [f"of {module.within}"] if module.within else []
+    notes += [f"part of {module.within}"] if module.within else []
     if module.parameters is not None:
         weights = _weights(module.parameters, module.trained)
     else:
