@@ -38,6 +38,7 @@ def test_the_result_is_printed_as_json(capsys: pytest.CaptureFixture[str]) -> No
         "outputs": found["graphs"]["infer"]["outputs"],
         "assumptions": [],
         "warnings": [],
+        "findings": [],
     }
     assert found["notes"] == []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_text
 import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,8 +12,10 @@ import typer
 from neumo.cli.recipes import read_recipe
 
 if TYPE_CHECKING:
+    from neumo.engine.recipe import Actions
     from neumo.graph.graph import Graph
     from neumo.graph.recipe import Recipe
+    from neumo.graph.rules import Finding
 
 
 def check(
@@ -24,34 +27,59 @@ def check(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Check a recipe: every field, every connection, every setting, all mistakes at once.
+    """Check a recipe: every field, connection, setting and rule of its graphs, all mistakes at once.
 
-    Nothing is run and no data is read; neither torch nor another framework is needed. Exits with 1 if the
-    recipe is wrong.
+    Nothing is run and no data is read; neither torch nor another framework is needed. Warnings are printed;
+    rules that the recipe silences are listed with the reasons. Exits with 1 if the recipe is wrong.
     """
     start = time.perf_counter()
-    found = read_recipe(recipe, overrides or [])
+    found = read_recipe(recipe, overrides or [], whole=True)
+    actions = None
     if found.actions:
         from neumo.engine.recipe import read_actions
 
-        read_actions(found)
+        actions = read_actions(found)
+    findings = check_findings(found, actions, has_weights=recipe.endswith(".neumo"))
     seconds = time.perf_counter() - start
     if json:
-        typer.echo(json_text.dumps({"ok": True, **report(found)}, ensure_ascii=False, indent=2))
+        result = {"ok": True, **report(found, findings)}
+        typer.echo(json_text.dumps(result, ensure_ascii=False, indent=2))
         return
-    for line in _lines(recipe, found, seconds):
+    for line in _lines(recipe, found, findings, seconds):
         typer.echo(line)
 
 
-def report(recipe: Recipe) -> dict[str, Any]:
-    """Give what a check found, as plain values: graphs, assumptions, warnings, notes."""
+def check_findings(
+    recipe: Recipe, actions: Actions | None, *, has_weights: bool = False
+) -> dict[str, list[Finding]]:
+    """Find what rules have to say about the graphs of a recipe, by graph; raises an error for all errors."""
+    from neumo.engine.recipe_check import check_early_stop, recipe_findings
+    from neumo.graph.recipe import raise_all
+    from neumo.graph.rules import active
+
+    if actions is not None:
+        check_early_stop(recipe, actions)
+    found = recipe_findings(recipe, actions, has_weights=has_weights)
+    errors = [finding.error() for each in found.values() for finding in active(each, "error")]
+    raise_all([*errors], str(recipe.path or "the recipe"))
+    return found
+
+
+def say_findings(findings: Mapping[str, Iterable[Finding]], say: Callable[[str], Any]) -> None:
+    """Say each warning, and what is silenced."""
+    for line in _finding_lines(findings):
+        say(line)
+
+
+def report(recipe: Recipe, findings: Mapping[str, Sequence[Finding]]) -> dict[str, Any]:
+    """Give what a check found, as plain values: graphs, assumptions, warnings, findings of rules, notes."""
     return {
-        "graphs": {name: _graph(graph) for name, graph in recipe.graphs.items()},
+        "graphs": {name: _graph(graph, findings.get(name, ())) for name, graph in recipe.graphs.items()},
         "notes": list(recipe.notes),
     }
 
 
-def _graph(graph: Graph) -> dict[str, Any]:
+def _graph(graph: Graph, findings: Iterable[Finding]) -> dict[str, Any]:
     return {
         "mode": graph.mode,
         "modules": len(graph.modules),
@@ -63,11 +91,14 @@ def _graph(graph: Graph) -> dict[str, Any]:
         "warnings": [
             f"{graph.name_of(s.module)}.{port}: {text}" for s in graph.steps for port, text in s.warnings
         ],
+        "findings": [finding.to_json() for finding in findings],
     }
 
 
-def _lines(file: str, recipe: Recipe, seconds: float) -> list[str]:
-    found = report(recipe)
+def _lines(file: str, recipe: Recipe, findings: Mapping[str, Sequence[Finding]], seconds: float) -> list[str]:
+    from neumo.graph.rules import unneeded
+
+    found = report(recipe, findings)
     width = max((len(name) for name in recipe.graphs), default=0)
     lines = [f"{file}: right ({seconds * 1000:.0f} ms)"]
     for name, graph in found["graphs"].items():
@@ -76,4 +107,18 @@ def _lines(file: str, recipe: Recipe, seconds: float) -> list[str]:
     for name, graph in found["graphs"].items():
         lines += [f"  assumed  {name}: {text}, checked when it runs" for text in graph["assumptions"]]
         lines += [f"  warning  {name}: {text}" for text in graph["warnings"]]
+    lines += [f"  {line}" for line in _finding_lines(findings)]
+    for name, graph in recipe.graphs.items():
+        idle = unneeded(graph, findings.get(name, ()))
+        lines += [f"  note     {name}: silences {rule}, which it keeps" for rule in idle]
     return lines + [f"  note     {note}" for note in found["notes"]]
+
+
+def _finding_lines(findings: Mapping[str, Iterable[Finding]]) -> list[str]:
+    return [
+        f"silenced {name}: {finding}, because: {finding.silenced}"
+        if finding.silenced
+        else f"warning  {name}: {finding}"
+        for name, each in findings.items()
+        for finding in each
+    ]

@@ -42,15 +42,19 @@ def train(
     recipe as it was run, the log (metrics.jsonl), the checkpoints, and at the end model.neumo. A training
     that was interrupted goes on with --resume, as if nothing had happened.
     """
-    from neumo.engine.recipe import read_actions
+    from neumo.cli.check import check_findings, say_findings
+    from neumo.engine.recipe import read_actions, trained_graph
     from neumo.graph.yaml import load_recipe
 
     loaded = load_recipe(recipe, overrides or [])
     actions = read_actions(loaded)
+    findings = check_findings(loaded, actions)
     folder = folder or actions.factory.folder or default_folder(recipe)
     wanted = "auto" if resume else actions.train.resume
     _check_folder(folder, resume=resume, wanted=wanted)
     say = _silent if json else typer.echo
+    trained = trained_graph(loaded, actions)  # its warnings are notes of the training
+    say_findings({name: found for name, found in findings.items() if name != trained}, say)
     if resume and (kept := keep_earlier_recipe(loaded, folder)):
         say(f"note: the recipe is not the one that this training began with; that one is now {kept}")
     try:
@@ -69,7 +73,8 @@ def train(
         typer.echo(f"to go on from the last checkpoint: {again}", err=True)
         raise
     if json:
-        typer.echo(json_text.dumps(outcome.to_json(), ensure_ascii=False, indent=2))
+        found = {name: [finding.to_json() for finding in each] for name, each in findings.items()}
+        typer.echo(json_text.dumps({**outcome.to_json(), "findings": found}, ensure_ascii=False, indent=2))
 
 
 def keep_earlier_recipe(recipe: Recipe, folder: Path) -> Path | None:

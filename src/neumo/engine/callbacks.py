@@ -136,6 +136,8 @@ class EarlyStop(Callback):
     order: ClassVar[int] = 20
 
     def __init__(self, metric: str, *, patience: int = 5, least: float = 0.0, largest: bool = False) -> None:
+        if patience < 1:
+            raise ConfigError(f"EarlyStop: patience={patience} is below 1", code="rhythm")
         self.metric = metric
         self.patience = patience
         self.least = least

@@ -22,8 +22,9 @@ def infer(
     """Compute the outputs of a graph: one dict of arrays per batch of the data, or one for the given
     inputs.
     """
+    factory.check(graph)
     names = outputs if outputs is not None else _computable(graph)
-    plan = compile_plan(graph, names)
+    plan = compile_plan(graph, names, training=False)
     if inputs is not None or graph.inputs:
         return [_once(factory, graph, plan, inputs or {})]
     data = data_step(graph, plan.sources)

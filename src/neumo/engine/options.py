@@ -17,6 +17,27 @@ if TYPE_CHECKING:
     from neumo.graph.value import Value
 
 NonFinite = Literal["raise", "skip"]
+Allowance = Literal["emulated-bf16", "fp16-on-cpu"]
+
+
+def check_allowances(allow: Iterable[str]) -> frozenset[str]:
+    """Give back what a factory is allowed to do although it is slow; raises `ConfigError` for unknown words.
+
+    >>> sorted(check_allowances(["fp16-on-cpu"]))
+    ['fp16-on-cpu']
+    """
+    known = get_args(Allowance)
+    if isinstance(allow, str):
+        allow = (allow,)
+    for word in allow:
+        if word not in known:
+            raise ConfigError(
+                f"allow has {word!r}, which allows nothing",
+                code="allow",
+                details=[f"it may have {', '.join(known)}"],
+                fixes=did_you_mean(str(word), known),
+            )
+    return frozenset(allow)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,4 @@
-"""What is checked before the first step of a training: the graph, the weights that it reaches, each
-utterance.
-"""
+"""What is checked before an action: the rules of graphs, the weights that a loss reaches, each utterance."""
 
 from __future__ import annotations
 
@@ -8,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from neumo.engine.plan import needed_steps, unknown_output
+from neumo.graph.rules import Purpose, check_rules
 from neumo.types import GraphError, Ids, Loss, Scores, Size, Symbol
 from neumo.types.axis import Kind
 
@@ -42,6 +41,12 @@ class Foreseeing(Protocol):
 
 def find_loss(graph: Graph, loss: str | Value | None) -> tuple[str, Value]:
     """Find the loss of a graph: the one that is named or given, or else its only output that is a loss."""
+    if graph.mode == "infer":
+        raise GraphError(
+            f"graph {graph.name!r} is for inference, so it cannot be trained",
+            code="mode",
+            fixes=["make it with mode 'train', or 'both'"],
+        )
     if loss is not None and not isinstance(loss, str):
         named = [name for name, value in graph.outputs.items() if value is loss]
         return (named[0] if named else "loss"), loss
@@ -101,6 +106,37 @@ def check_trainable(
         if kept & modules.keys()
         else ["connect a module that has weights, such as an encoder"],
     )
+
+
+def rule_notes(
+    session: Session,
+    graph: Graph,
+    loss: Value,
+    *,
+    built: Iterable[NeuralModule],
+    frozen: Iterable[NeuralModule] = (),
+) -> list[str]:
+    """Check a graph that is about to be trained by the rules of `neumo.graph.rules`; return the warnings.
+
+    Of the modules that are `built` the weights are counted; of others their class says whether there are
+    any. Raises `GraphError`.
+    """
+    known = {id(module) for module in built}
+
+    def trainable(module: NeuralModule) -> bool:
+        return session.count_parameters(module) > 0 if id(module) in known else module.trainable
+
+    purpose = Purpose("train", loss=loss, frozen=list(frozen), trainable=trainable)
+    return [f"warning: {finding}" for finding in check_rules(graph, purpose)]
+
+
+def usage_notes(graph: Graph) -> list[str]:
+    """Check a graph that is about to be evaluated or to infer by the rules; return the warnings.
+
+    Raises `GraphError`. What a training needs is not asked of a graph for training that is only looked at.
+    """
+    purpose = Purpose("both") if graph.mode == "train" else Purpose()
+    return [f"graph {graph.name!r}: warning: {finding}" for finding in check_rules(graph, purpose)]
 
 
 def infeasible_flags(steps: Iterable[Step]) -> list[Value]:

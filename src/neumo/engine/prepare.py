@@ -19,12 +19,14 @@ from neumo.engine.preflight import (
     find_loss,
     infeasible_flags,
     listed,
+    rule_notes,
 )
 from neumo.engine.resume import find_checkpoint, restore, whole_state
 from neumo.engine.run import Run
 from neumo.engine.schedules import as_factor
 from neumo.engine.train import Training, TrainResult
 from neumo.engine.verify import make_guards
+from neumo.graph.train_only import check_trained
 from neumo.types.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -131,13 +133,18 @@ def _about_data(factory: NeuralFactory, subject: Subject) -> list[str]:
 def _subject(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> Subject:
     name, loss = find_loss(graph, options.loss)
     steps = needed_steps(graph, [loss])
+    check_trained(graph, steps)
     data = data_step(graph, steps)
     flags = infeasible_flags(steps)
     plan = compile_plan(graph, {name: loss, **{f"infeasible-{n}": flag for n, flag in enumerate(flags)}})
     factory.session.build(plan.modules)
     check_trainable(factory.session, graph, loss, frozen=factory.frozen)
     source = factory.source(data.module)
-    notes = list(factory.session.notes)
+    modules = plan.modules.values()
+    rules = rule_notes(factory.session, graph, loss, built=modules, frozen=factory.frozen)
+    for evaluation in options.evaluations():
+        factory.check(evaluation.graph)
+    notes = [*factory.session.notes, *rules]
     cores = os.cpu_count() or 1
     if factory.workers > cores:
         notes.append(f"{factory.workers} worker processes read data on {cores} cores: fewer may be faster")

@@ -17,7 +17,7 @@ Reading and checking the sections needs no framework.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -25,15 +25,17 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from neumo.engine.callbacks import Callback, Checkpoint, EarlyStop, Evaluate
 from neumo.engine.checkpoint import CheckpointStore
 from neumo.engine.optimizers import EMA, OPTIMIZERS, Optimizer
-from neumo.engine.options import NonFinite, TrainOptions
+from neumo.engine.options import Allowance, NonFinite, TrainOptions
 from neumo.engine.preflight import find_loss
+from neumo.engine.recipe_check import check_best
 from neumo.engine.schedules import SCHEDULES, Schedule
 from neumo.engine.verify import Verify
+from neumo.engine.weight_names import check_heads
 from neumo.graph.recipe import Recipe, raise_all
 from neumo.graph.yaml_fields import make, read_fields
 from neumo.graph.yaml_read import Node, node_of
 from neumo.graph.yaml_scope import Scope, Spoilt
-from neumo.types.errors import ConfigError, did_you_mean
+from neumo.types.errors import ConfigError, GraphError, NeumoError, did_you_mean
 
 if TYPE_CHECKING:
     from neumo.engine.evaluate import Evaluation
@@ -54,7 +56,7 @@ class FactorySettings:
     folder: Path | None = None
     verify: Verify = "boundary"
     workers: int = 0
-    allow: tuple[str, ...] = ()
+    allow: tuple[Allowance, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("seed", "workers"):
@@ -94,13 +96,18 @@ class EarlyStopSettings:
     least: float = 0.0
     largest: bool = False
 
+    def __post_init__(self) -> None:
+        if self.patience < 1:
+            raise ConfigError(f"early_stop: patience={self.patience} is below 1", code="rhythm")
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainSettings:
     """The section `train`: the arguments of `NeuralFactory.train`, with graphs and modules by name.
 
-    `optimizer` and `schedule` name their `kind`; `freeze` lists modules whose weights stay; `weights` is a
-    file, a checkpoint or a run folder from which the weights start.
+    `optimizer` and `schedule` name their `kind`; `freeze` lists the modules, weights and patterns of
+    either whose values stay (`encoder`, `head.weight`, `encoder.*.norm.*`); `weights` is a file, a
+    checkpoint, a run folder or a model (`.neumo`) from which the weights start.
     """
 
     graph: str | None = None
@@ -166,8 +173,7 @@ def read_actions(recipe: Recipe) -> Actions:
     for name in (train.graph, evaluate.graph, *(each.graph for each in train.evaluations(recipe))):
         if name is not None:
             recipe.graph(name)
-    for name in train.freeze:
-        _module(recipe, name)
+    _check_frozen(recipe, train)
     actions = Actions(
         recipe.section("factory", FactorySettings),
         train,
@@ -180,12 +186,46 @@ def read_actions(recipe: Recipe) -> Actions:
     return actions
 
 
+def section_mistakes(recipe: Recipe) -> list[NeumoError]:
+    """List what is wrong within the sections of a recipe, for `load_recipe`: its graphs may be wrong, too.
+
+    >>> from neumo.graph.recipe import Recipe
+    >>> wrong = {"train": {"epoch": 3, "clip": "a"}, "factory": {"seed": -1}}
+    >>> for error in section_mistakes(Recipe(graphs={}, actions=wrong)):
+    ...     print(error.what)
+    train has no field 'epoch'
+    train.clip must be a number or null, not the text 'a'
+    factory: seed=-1 is below 0
+    """
+    readers: list[Callable[[], object]] = [
+        lambda: recipe.section("train", TrainSettings),
+        lambda: _of_kind(recipe, "optimizer", OPTIMIZERS),
+        lambda: _of_kind(recipe, "schedule", SCHEDULES),
+        lambda: recipe.section("evaluate", EvaluationSettings),
+        lambda: recipe.section("factory", FactorySettings),
+    ]
+    found: list[NeumoError] = []
+    for read in readers:
+        try:
+            read()
+        except NeumoError as error:
+            found += error.also or (error,)
+    return found
+
+
 def _check_options(recipe: Recipe, actions: Actions) -> None:
     """Make what the training would be told, so that `check` refuses all that `train` would."""
     told = actions.train.epochs is not None or actions.train.max_steps is not None
     train = actions.train if told else replace(actions.train, epochs=1)
     _ = _options(recipe, replace(actions, train=train), None, ()).average
     find_loss(recipe.graph(train.graph or _usual(recipe, "train")), train.loss)
+    check_best(recipe, actions)
+
+
+def trained_graph(recipe: Recipe, actions: Actions) -> str | None:
+    """Name the graph that a recipe trains: the one that it says, `train`, or the only one."""
+    name = actions.train.graph or _usual(recipe, "train")
+    return next(iter(recipe.graphs)) if name is None and len(recipe.graphs) == 1 else name
 
 
 def make_factory(recipe: Recipe, **changes: Any) -> NeuralFactory:
@@ -213,7 +253,8 @@ def run_train(
     if maker.folder is not None:
         maker.folder.mkdir(parents=True, exist_ok=True)
         save_recipe(recipe, maker.folder / RECIPE)
-    maker.freeze(*(_module(recipe, name) for name in actions.train.freeze))
+    if actions.train.freeze:
+        maker.freeze(graph, *actions.train.freeze)
     if actions.train.weights is not None:
         maker.load(graph, actions.train.weights)
     return train(maker, graph, options)
@@ -287,15 +328,17 @@ def _plain(settings: Any) -> dict[str, Any]:
     return {field.name: getattr(settings, field.name) for field in fields(settings)}
 
 
-def _module(recipe: Recipe, name: str) -> Any:
-    if name not in recipe.modules:
-        raise ConfigError(
-            f"train.freeze: the recipe has no module {name!r}",
-            code="recipe-name",
-            details=[f"its modules are {', '.join(recipe.modules)}"],
-            fixes=did_you_mean(name, recipe.modules),
-        )
-    return recipe.modules[name]
+def _check_frozen(recipe: Recipe, train: TrainSettings) -> None:
+    """Check the modules of `train.freeze`; whether they have such weights is seen when they are built."""
+    if not train.freeze:
+        return
+    name = train.graph or _usual(recipe, "train")
+    graph = recipe.graph(name)
+    modules = [name for name, module in graph.modules.items() if module.role not in ("data", "metric")]
+    try:
+        check_heads(modules, train.freeze, f"train.freeze: graph {graph.name!r}")
+    except GraphError as error:
+        raise ConfigError(error.what, code=error.code, details=error.details, fixes=error.fixes) from None
 
 
 def _usual(recipe: Recipe, *names: str) -> str | None:

@@ -24,11 +24,14 @@ def find_unmasked(view: View) -> Iterator[Finding]:
         return
     for step in view.steps:
         ports = _mixing_ports(step.module)
+        told: set[str] = set()  # what was left out once may be missed at several ports
         for port, value in step.edges():
-            if port in ports:
-                finding = _look_at(_Edge(step, port, value, ports[port]), padded, view)
-                if finding is not None:
-                    yield finding
+            edge = _Edge(step, port, value, ports.get(port, {}))
+            for axis, meters, known in _open_axes(edge, padded):
+                missing = meters or [port]
+                if told.isdisjoint(missing):
+                    yield _finding(edge, axis, meters, known, view)
+                told.update(missing)
 
 
 def mixed_ports(module: NeuralModule) -> list[str]:
@@ -121,18 +124,16 @@ def _meters(signature: Signature, port: str, axis: Axis) -> list[str]:
     ]
 
 
-def _look_at(edge: _Edge, padded: Padded, view: View) -> Finding | None:
-    given = edge.value.type
-    if not _has_rows(given):
-        return None
+def _open_axes(edge: _Edge, padded: Padded) -> Iterator[tuple[Axis, list[str], Value]]:
+    """Give the padded axes of a value whose padding its taker is not told, with what would tell it."""
+    axes = edge.value.type.axes if _has_rows(edge.value.type) else ()
     for number, meters in edge.meters.items():
-        axis = given.axes[number] if number < len(given.axes) else None
+        axis = axes[number] if number < len(axes) else None
         if axis is None or axis.kind is not Kind.TIME or axis.size is None:
             continue
         known = next((padded[symbol] for symbol in axis.size.symbols() if symbol in padded), None)
         if known is not None and not any(port in edge.step.inputs for port in meters):
-            return _finding(edge, axis, meters, known, view)
-    return None
+            yield axis, meters, known
 
 
 def _finding(edge: _Edge, axis: Axis, meters: list[str], known: Value, view: View) -> Finding:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from neumo.graph.assume import Assume
 from neumo.graph.module import signature_of
 from neumo.graph.rules_finding import Finding
 from neumo.graph.rules_view import View
@@ -70,6 +71,8 @@ def _normalises(step: Step, port: str, value: Value) -> bool:
     It does if the port wants logits, or if it takes any scores, has no weights and gives (log-)probabilities
     over the same vocabulary.
     """
+    if isinstance(step.module, Assume):
+        return False  # somebody knows what these scores are, and said so with a reason
     wanted = signature_of(step.module).takes[port]
     if type(wanted.element) is Logits:
         return True

@@ -38,20 +38,14 @@ def _targets(view: View) -> set[_Key]:
     found = {(key, port) for key, ports in declared.items() for port in ports or ()}
     silent = {key for key, ports in declared.items() if ports is None}
     for step in view.steps:
-        for port, value in step.edges():
-            if id(value.step) not in silent or _accompanies(value):
-                continue
-            if step.module.role == "loss" or _is_train_only(step, port):
+        for _, value in step.edges():
+            if step.module.role == "loss" and id(value.step) in silent and not _accompanies(value):
                 found.add(_key(value))
     return found
 
 
 def _declared(step: Step) -> tuple[str, ...] | None:
     return declared_ports(step.module, "targets", signature_of(step.module).gives)
-
-
-def _is_train_only(step: Step, port: str) -> bool:
-    return getattr(signature_of(step.module).takes[port], "when", None) == "train"
 
 
 def _key(value: Value) -> _Key:

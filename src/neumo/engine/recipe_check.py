@@ -1,0 +1,137 @@
+"""What a recipe as a whole must keep before anything is built: rules of its graphs, names of figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, cast
+
+from neumo.engine.preflight import find_loss
+from neumo.graph.recipe import Recipe
+from neumo.graph.rules import Finding, Purpose, find, find_between
+from neumo.types import Loss
+from neumo.types.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from neumo.engine.recipe import Actions
+    from neumo.graph.graph import Graph
+    from neumo.graph.module import Metric, NeuralModule
+    from neumo.graph.value import Value
+    from neumo.graph.yaml_read import Node
+
+
+def recipe_findings(
+    recipe: Recipe, actions: Actions | None = None, *, has_weights: bool = False
+) -> dict[str, list[Finding]]:
+    """Find where the graphs of a recipe break rules, alone and together, by the names of the graphs.
+
+    >>> recipe_findings(Recipe(graphs={}))
+    {}
+
+    `actions` tell which graph is trained, and what is frozen in it. With `has_weights` they come from a
+    model file.
+    """
+    from neumo.engine.recipe import trained_graph  # which checks recipes by what is here
+
+    trained = trained_graph(recipe, actions) if actions is not None and recipe.actions.get("train") else None
+    frozen: list[NeuralModule] = []
+    purposes: dict[str, Purpose] = {}
+    if actions is not None and trained is not None:
+        graph = recipe.graphs[trained]
+        frozen = frozen_modules(graph, actions.train.freeze)
+        purposes[trained] = Purpose("train", loss=find_loss(graph, actions.train.loss)[1], frozen=frozen)
+        has_weights = has_weights or actions.train.weights is not None
+    found = {name: find(graph, purposes.get(name)) for name, graph in recipe.graphs.items()}
+    chosen = [] if trained is None else [trained]
+    for finding in find_between(recipe.graphs, trained=chosen, frozen=frozen, has_weights=has_weights):
+        found.setdefault(finding.graph, []).append(finding)
+    return found
+
+
+def frozen_modules(graph: Graph, freeze: Iterable[str]) -> list[NeuralModule]:
+    """Give the modules of a graph that are frozen as a whole; `head.weight` freezes a part of one."""
+    patterns = [pattern for pattern in freeze if "." not in pattern]
+    return [
+        module
+        for name, module in graph.modules.items()
+        if any(fnmatchcase(name, pattern) for pattern in patterns)
+    ]
+
+
+def figures(graph: Graph) -> list[str] | None:
+    """Name the figures that an evaluation of a graph gives; None if a metric does not tell before it runs.
+
+    Metrics tell by the result of nothing at all; losses are figures by the name of their output.
+    """
+    names: list[tuple[str, str]] = []  # (output, figure)
+    for output, value in graph.outputs.items():
+        if value.step.module.role == "metric":
+            told = _figures_of(cast("Metric", value.step.module))
+            if told is None:
+                return None
+            names += [(output, figure) for figure in told]
+    plain = [figure for _, figure in names]
+    shown = [figure if plain.count(figure) == 1 else f"{output}.{figure}" for output, figure in names]
+    return [*shown, *(output for output, value in graph.outputs.items() if _is_loss(value))]
+
+
+def check_best(recipe: Recipe, actions: Actions) -> None:
+    """Raise `ConfigError` for a `best` that the evaluation does not give."""
+    for number, asked in enumerate(actions.train.evaluations(recipe)):
+        given = figures(recipe.graph(asked.graph)) if asked.best is not None else None
+        if asked.best is None or given is None or asked.best in given:
+            continue
+        raise ConfigError(
+            f"train.evaluate.best is {asked.best!r}, and graph {asked.graph!r} gives no such figure",
+            code="metric",
+            where=_place(recipe, "train", "evaluate", number, "best"),
+            details=[f"it gives {', '.join(given) or 'nothing'}"],
+            fixes=did_you_mean(asked.best, given),
+        )
+
+
+def check_early_stop(recipe: Recipe, actions: Actions) -> None:
+    """Raise `ConfigError` for an early stop that waits for a figure that no evaluation gives."""
+    stop = actions.train.early_stop
+    if stop is None:
+        return
+    known: list[str] = []
+    for asked in actions.train.evaluations(recipe):
+        given = figures(recipe.graph(asked.graph))
+        if given is None:
+            return
+        known += [f"{asked.name}.{figure}" if asked.name else figure for figure in given]
+    if stop.metric not in known:
+        raise ConfigError(
+            f"train.early_stop waits for {stop.metric!r}, and no evaluation gives that figure",
+            code="metric",
+            where=_place(recipe, "train", "early_stop", 0, "metric"),
+            details=[f"they give {', '.join(known) or 'nothing'}"],
+            fixes=did_you_mean(stop.metric, known),
+        )
+
+
+def _figures_of(metric: Metric) -> list[str] | None:
+    try:
+        return list(metric.start().result())
+    except Exception:
+        return None  # a metric of a user's own that has nothing to say about nothing
+
+
+def _is_loss(value: Value) -> bool:
+    return isinstance(value.type.element, Loss)
+
+
+def _place(recipe: Recipe, *keys: str | int) -> Any:
+    """Find the place of a value in the recipe's text, as far as it is written there."""
+    node: Node | None = recipe.tree
+    for key in keys:
+        data: Any = None if node is None else node.data
+        if isinstance(key, int):
+            if isinstance(data, list) and key < len(cast("list[Any]", data)):
+                node = data[key]
+        elif isinstance(data, Mapping) and key in data:
+            node = data[key]
+    if node is not None and node is not recipe.tree:
+        return node.place
+    return None if recipe.path is None else str(recipe.path)
