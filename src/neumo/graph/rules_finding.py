@@ -32,7 +32,7 @@ class Finding:
     about: str = ""
     step: Step | None = field(default=None, repr=False, compare=False)
     port: str | None = None
-    details: tuple[Row, ...] = ()
+    details: tuple[Row | str, ...] = ()
     why: tuple[str, ...] = ()
     trail: Callable[[], str] | None = field(default=None, repr=False, compare=False)
     fixes: tuple[Fix, ...] = ()

@@ -157,8 +157,8 @@ def _finding(edge: _Edge, axis: Axis, meters: list[str], known: Value, view: Vie
         port,
         details=tuple(rows),
         why=(
-            f"{label} computes a position of {port} from others along {axis}, so the padding behind a short "
-            "row would change its real part: the same row would come out differently in another batch.",
+            f"{label} computes with several positions of {port} along {axis.size}, so the padding behind a "
+            "short row would count as well: the same row would come out differently in another batch.",
         ),
         trail=lambda: view.path(step, port, lambda value: _shares(value, axis)),
         fixes=_ways_out(edge, axis, meters, view),

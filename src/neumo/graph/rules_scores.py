@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from neumo.graph.assume import Assume
 from neumo.graph.module import signature_of
 from neumo.graph.rules_finding import Finding
-from neumo.graph.rules_view import View
+from neumo.graph.rules_view import View, is_source
 from neumo.graph.value import Step, Value
 from neumo.types import (
     Any_,
@@ -99,25 +100,36 @@ def _vocab_of(t: NeuralType) -> Vocab | None:
 
 
 def _softmax_finding(step: Step, port: str, origin: Value, view: View) -> Finding:
-    label, element = view.label(step), origin.type.element
-    words = "log-probabilities" if isinstance(element, LogProbs) else "probabilities"
+    label, maker = view.label(step), view.label(origin.step)
+    if isinstance(origin.type.element, LogProbs):
+        why = "They are log-probabilities already. A softmax of them changes nothing at best."
+    else:
+        why = "They are probabilities already. A softmax of them is nearly flat, whatever the model knows."
+    fixes = [Fix(f"let {maker} give logits")]
+    if is_source(origin.step):
+        fixes = [Fix(f"declare {view.name(origin)} as Logits, if that is what they are")]
+    if step.module.role != "loss":
+        fixes.append(Fix(f"take {label} out"))
     return Finding(
         "softmax-twice",
-        f"{label} normalises scores that {view.label(origin.step)} has normalised",
+        f"{label} normalises scores that are normalised already: {view.name(origin)}",
         f"{label}.{port}",
         step,
         port,
         details=(Row("given", str(origin.type), f"made by {view.made(origin.step)}"),),
-        why=(
-            f"They are {words} already. A softmax of probabilities is nearly flat, and one of "
-            "log-probabilities changes nothing, or, where something came in between, not what is meant.",
-        ),
+        why=(why,),
         trail=lambda: view.path(step, port, lambda value: isinstance(value.type.element, Scores | Any_)),
-        fixes=(
-            Fix(f"take {label} out"),
-            Fix(f"let {view.label(origin.step)} give logits"),
-        ),
+        fixes=tuple(fixes),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """What a module was first used with at a port: the value of a facet, and the call."""
+
+    view: View
+    step: Step
+    meaning: Any
 
 
 def find_second_meaning(views: Iterable[View]) -> Iterator[tuple[View, Finding]]:
@@ -125,22 +137,23 @@ def find_second_meaning(views: Iterable[View]) -> Iterator[tuple[View, Finding]]
 
     The graphs of one recipe are looked at together, since they share modules.
     """
-    first: dict[tuple[int, str], list[tuple[View, Step, str, Any]]] = {}
+    first: dict[tuple[int, str], dict[str, _Use]] = {}
     told: set[tuple[int, str]] = set()
     for view in views:
         for step in view.steps:
             if not view.has_weights(step.module):
                 continue
             for port, value in step.edges():
+                key = (id(step.module), port)
+                known = first.setdefault(key, {})
+                differing: dict[str, tuple[_Use, Any]] = {}
                 for facet, meaning in _meanings(value.type.element):
-                    key = (id(step.module), f"{port}.{facet}")
-                    known = first.setdefault(key, [])
-                    other = next((use for use in known if _differs(use[3], meaning)), None)
-                    if not known:
-                        known.append((view, step, port, meaning))
-                    elif other is not None and key not in told:
-                        told.add(key)
-                        yield view, _meaning_finding(facet, other, (view, step, port, meaning))
+                    use = known.setdefault(facet, _Use(view, step, meaning))
+                    if _differs(use.meaning, meaning):
+                        differing[facet] = (use, meaning)
+                if differing and key not in told:
+                    told.add(key)
+                    yield view, _meaning_finding(view, step, port, differing)
 
 
 def _meanings(element: Element) -> Iterator[tuple[str, Any]]:
@@ -163,26 +176,25 @@ def _differs(one: Any, two: Any) -> bool:
     return one != two
 
 
-def _meaning_finding(
-    facet: str, one: tuple[View, Step, str, Any], two: tuple[View, Step, str, Any]
-) -> Finding:
-    view, step, port, meaning = two
+def _meaning_finding(view: View, step: Step, port: str, differing: Mapping[str, tuple[_Use, Any]]) -> Finding:
     label = view.label(step)
-    word = _WORDS.get(facet, f"two values of {facet}")
-    elsewhere = "" if one[0] is view else f", graph {one[0].graph.name!r}"
-    here = "" if one[0] is view else f", graph {view.graph.name!r}"
-    why = f"{label} has one set of weights, and they cannot mean both."
+    facet, (use, meaning) = next(iter(differing.items()))
+    words = _WORDS.get(facet, f"two values of {facet}")
+    why = f"{label} has one set of weights, which cannot mean both."
     if isinstance(meaning, Vocab):
-        why = f"{why} There are {meaning.difference(one[3]).sentence}."
+        sentence = meaning.difference(use.meaning).sentence
+        why = f"{why} {sentence[0].upper()}{sentence[1:]}."
+    before = ", ".join(f"{name}={first.meaning}" for name, (first, _) in differing.items())
+    now = ", ".join(f"{name}={then}" for name, (_, then) in differing.items())
     return Finding(
         "one-module-two-vocabularies",
-        f"{label} is used with {word} at {port}: {one[3]} and {meaning}",
+        f"{label} is used with {words} at {port}: {use.meaning} and {meaning}",
         f"{label}.{port}",
         step,
         port,
         details=(
-            Row("first", f"{facet}={one[3]}", f"{_place(one[1])}{elsewhere}".lstrip(", ")),
-            Row("then", f"{facet}={meaning}", f"{_place(step)}{here}".lstrip(", ")),
+            Row("first", before, _place(use.view, use.step)),
+            Row("then", now, _place(view, step)),
         ),
         why=(why,),
         fixes=(
@@ -192,5 +204,6 @@ def _meaning_finding(
     )
 
 
-def _place(step: Step) -> str:
-    return "" if step.location is None else str(step.location.place())
+def _place(view: View, step: Step) -> str:
+    place = "" if step.location is None else f", {step.location.place()}"
+    return f"in graph {view.graph.name!r}{place}"

@@ -153,12 +153,13 @@ def _idle_results(step: Step, view: View) -> Iterator[Finding]:
         return
     for value in results:
         if not view.is_used(value):
-            label = view.label(step)
+            by_product = f"Only by-products of {view.label(step)} are used."
+            untrained = "No loss depends on it, so the weights behind it are not trained."
             yield _unused(
                 value,
                 view,
-                f"What {label} has learned of it stays as it was, since no loss depends on it.",
-                f"add a loss of {view.name(value)}, or choose a {type(step.module).__name__} without it",
+                by_product if wanted is Loss else untrained,
+                "make it an output of the graph" if wanted is Loss else f"add a loss of {view.name(value)}",
             )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from neumo.graph.rules_finding import Finding
 from neumo.graph.rules_view import View, carries_gradient
 from neumo.graph.value import Step, Value
-from neumo.types import Fix, Row
+from neumo.types import Fix
 
 if TYPE_CHECKING:
     from neumo.graph.graph import Graph
@@ -36,7 +36,7 @@ def find_idle_losses(view: View) -> Iterator[Finding]:
         f"there is nothing to train: no weight can change {view.name(loss)}",
         view.name(loss),
         loss.step,
-        details=tuple(Row(label, state) for label, state in _states(steps, view).items()),
+        details=tuple({f"{view.label(step)}: {_state(step, view)}": None for step in steps}),
         why=tuple(why),
         fixes=tuple(Fix(text) for text in fixes),
     )
@@ -82,10 +82,6 @@ def _trained(view: View) -> list[Step]:
         for step in view.steps
         if id(step) in view.reached and view.has_weights(step.module) and not view.is_frozen(step.module)
     ]
-
-
-def _states(steps: list[Step], view: View) -> dict[str, str]:
-    return {view.label(step): _state(step, view) for step in steps}
 
 
 def _state(step: Step, view: View) -> str:
