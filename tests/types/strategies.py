@@ -74,6 +74,7 @@ sizes = st.recursive(
         st.builds(lambda a, b: a + b, inner, inner),
         st.builds(lambda a, b: a - b, inner, inner),
         st.builds(lambda a, n: a * n, inner, st.integers(-3, 8)),
+        st.builds(lambda a, b: a * b, inner, inner),
         st.builds(lambda a, n: a // n, inner, divisors),
         st.builds(lambda a, n: a.ceildiv(n), inner, divisors),
     ),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from tests.types.strategies import sizes, symbols
 
-from neumo.types import ConfigError, Size, Symbol, parse_size
+from neumo.types import ConfigError, Size, Symbol, parse_size, same_size
 from neumo.types.size import Floor
 
 T, U, B = (Symbol(name).size for name in "TUB")
@@ -158,12 +158,79 @@ def test_a_symbol_of_equal_hash_is_still_compared():
     assert Symbol("T", rigid=True) != Symbol("T")
 
 
-def test_a_product_of_two_unknowns_is_equal_to_nothing_else():
-    area = Symbol("H").size * (T + 1)
-    assert str(area) == "H*(T + 1)"
-    assert area.symbol is not None
-    assert area.symbol.rigid
-    assert area != Symbol("H").size * (T + 1)
+H = Symbol("H").size
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (H * T, "H*T"),
+        (T * H * 3, "3*H*T"),
+        (H * (T + 1), "H + H*T"),
+        ((H + 1) * (T - 1), "T + H*T - H - 1"),
+        (T * T * T, "T*T*T"),
+        (T.ceildiv(2) * H, "H*ceil(T/2)"),
+        (H * (T // 2), "H*(T//2)"),
+        (1 - H * T, "-H*T + 1"),
+        (H * T // 4, "(H*T)//4"),
+        ((H * T).ceildiv(4), "ceil(H*T/4)"),
+        ((2 * H * T) // 4, "(H*T)//2"),
+        (H * T - T * H, "0"),
+    ],
+)
+def test_products_of_unknowns_are_multiplied_out(size, text):
+    assert str(size) == text
+    assert parse_size(text) == size
+    values = {Symbol("H"): 7, Symbol("T"): 5, Symbol("U"): 3}
+    assert size.evaluate(values) == size.substitute({s: Size.of(n) for s, n in values.items()})
+    assert pickle.loads(pickle.dumps(size)) == size
+
+
+def test_the_atoms_of_products_are_values():
+    (one, _), (two, _) = (H * T).terms[0], (T * H).terms[0]
+    assert one == two
+    assert str(one) == "H*T"
+    assert one != (H * H).terms[0][0]
+    assert one.symbols() == {Symbol("H"), Symbol("T")}
+    assert (H * (T // 2)).symbols() == {Symbol("H"), Symbol("T")}
+    assert pickle.loads(pickle.dumps(one)) == one
+
+
+def test_products_round_like_the_numbers_they_stand_for():
+    area = H * T
+    assert same_size(area - area // 2, area.ceildiv(2))
+    assert not same_size(H * (T - T // 2), H * T.ceildiv(2))  # strict, but never wrong
+    assert not same_size(area.ceildiv(2) * 2, area)
+    assert ((H * (T // 2)) // 3).period() == 6
+    with pytest.raises(ConfigError, match="needs a number for H"):
+        area.evaluate({Symbol("T"): 1})
+
+
+@pytest.mark.parametrize(
+    ("size", "negative"),
+    [
+        (Size.of(-1), True),
+        (Size.of(0), False),
+        (-T - 1, True),
+        (-T, False),
+        (-(T // 2) - H * T - 1, True),
+        (T - 400, False),
+        (-((T - 3) // 2) - 1, False),
+        (-((T + 3) // 2) - 1, True),
+        (-(H * ((T - 3) // 2)) - 1, False),
+    ],
+)
+def test_a_size_below_zero_is_seen(size, negative):
+    assert size.negative is negative
+
+
+def test_five_hundred_roundings_inside_one_another_print():
+    size = T
+    for n in range(500):
+        size = (size * 3).ceildiv(5) if n % 2 else (size * 3 + 1) // 5
+    text = str(size)
+    assert text.count("//5") == text.count("ceil(") == 250
+    assert str(size.terms[0][0]) == text
 
 
 def test_floors_compare_by_content():

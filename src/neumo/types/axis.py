@@ -295,7 +295,7 @@ def scaled_clock(size: Size, clocks: Clocks) -> Fraction | None:
         return clocks.get(size.symbol)
     found: Fraction | None = None
     for symbol, slope in slopes(size).items():
-        clock = clocks.get(symbol)
+        clock = clocks.get(symbol) if isinstance(symbol, Symbol) else None
         if clock is None or slope < 0 or found not in (None, clock * slope):
             return None
         found = clock * slope

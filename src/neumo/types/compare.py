@@ -456,7 +456,12 @@ class _Check:
         known = slopes(size) if size is not None and clock is not None else {}
         if len(known) == 1 and clock is not None:
             ((symbol, slope),) = known.items()
-            if not symbol.rigid and slope > 0 and symbol not in self.env.clocks:
+            if (
+                isinstance(symbol, Symbol)
+                and not symbol.rigid
+                and slope > 0
+                and symbol not in self.env.clocks
+            ):
                 self.env.bind_clock(symbol, clock / slope, origin=self.origin)
 
     def miss(self, pair: _Pair, found: SizeGap, code: str = "") -> None:

@@ -9,7 +9,7 @@ from itertools import product
 from math import prod
 from typing import Literal
 
-from neumo.types.size import Floor, Size, Symbol
+from neumo.types.size import Atom, Floor, Product, Size, Symbol
 
 GapKind = Literal[
     "factor", "offset", "rounding", "constant", "varies", "fixed", "owner", "other", "unsolved", "indivisible"
@@ -35,13 +35,13 @@ class SizeGap:
     example: tuple[tuple[Symbol, int], ...] = ()
 
 
-def slopes(size: Size) -> dict[Symbol, Fraction]:
-    """Give how fast a size grows with each symbol, rounding aside.
+def slopes(size: Size) -> dict[Symbol | Product, Fraction]:
+    """Give how fast a size grows with each symbol, or product of symbols, rounding aside.
 
     >>> slopes(Symbol("T").size // 160)
     {T: Fraction(1, 160)}
     """
-    found: dict[Symbol, Fraction] = {}
+    found: dict[Symbol | Product, Fraction] = {}
     for atom, coefficient in size.terms:
         if isinstance(atom, Floor):
             for symbol, slope in slopes(atom.size).items():
@@ -94,8 +94,8 @@ def _period(size: Size, symbol: Symbol) -> int:
     return Size(0, tuple(term for term in size.terms if _mentions(term[0], symbol))).period()
 
 
-def _mentions(atom: Symbol | Floor, symbol: Symbol) -> bool:
-    return symbol in atom.size.symbols() if isinstance(atom, Floor) else atom == symbol
+def _mentions(atom: Atom, symbol: Symbol) -> bool:
+    return atom == symbol if isinstance(atom, Symbol) else symbol in atom.symbols()
 
 
 def gap(wanted: Size, given: Size) -> SizeGap:

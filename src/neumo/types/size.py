@@ -5,15 +5,16 @@ k)`:
 
 * `floor((floor(x/a) + b) / k) = floor((x + a*b) / (a*k))` flattens nested floors,
 * terms divisible by `k` leave the floor, and a common divisor of everything in it is cancelled,
-* `ceil(x / k) = floor((x + k - 1) / k)`.
+* `ceil(x / k) = floor((x + k - 1) / k)`,
+* products of unknown sizes are multiplied out: an atom may be a product of symbols and floors too.
 
-That covers convolution, pooling, STFT, strides, up-sampling and concatenation.
+That covers convolution, pooling, STFT, strides, up-sampling, concatenation and flattening.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import gcd, lcm
 from typing import Any
 
@@ -115,8 +116,12 @@ class Floor:
             and self.size == other.size
         )
 
+    def symbols(self) -> frozenset[Symbol]:
+        """Collect the symbols inside."""
+        return self.size.symbols()
+
     def __str__(self) -> str:
-        return _floor_text(self, owners=False)
+        return size_text(Size(0, ((self, 1),)))
 
     __repr__ = __str__
 
@@ -124,7 +129,40 @@ class Floor:
         return Floor, (self.size, self.k)
 
 
-Atom = Symbol | Floor
+class Product:
+    """The atom `H*W` of a canonical size: symbols and floors, in order; made by `Size.__mul__` only.
+
+    >>> (Symbol("W").size * Symbol("H").size).terms[0][0]
+    H*W
+    """
+
+    __slots__ = ("_hash", "factors", "key")
+
+    def __init__(self, factors: tuple[Symbol | Floor, ...]) -> None:
+        self.factors = factors
+        self._hash = hash(factors)
+        self.key: tuple[Any, ...] = (2, tuple(factor.key for factor in factors))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Product) and self._hash == other._hash and self.factors == other.factors
+
+    def symbols(self) -> frozenset[Symbol]:
+        """Collect the symbols of all factors."""
+        return frozenset[Symbol]().union(*(Size(0, ((factor, 1),)).symbols() for factor in self.factors))
+
+    def __str__(self) -> str:
+        return size_text(Size(0, ((self, 1),)))
+
+    __repr__ = __str__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Product, (self.factors,)
+
+
+Atom = Symbol | Floor | Product
 Terms = tuple[tuple[Atom, int], ...]
 
 
@@ -210,7 +248,7 @@ class Size:
                 if type(atom) is Symbol:
                     found.add(atom)
                 else:
-                    found |= atom.size.symbols()  # type: ignore[union-attr]
+                    found |= atom.symbols()  # type: ignore[union-attr]
             self._symbols = frozenset(found)
         return self._symbols
 
@@ -236,8 +274,7 @@ class Size:
     def __mul__(self, other: SizeLike) -> Size:
         right = Size.of(other)
         if right.terms and self.terms:
-            # No product of two unknowns: a fresh rigid symbol may refuse too much but never accepts wrongly.
-            return Symbol(f"{_factor_text(self)}*{_factor_text(right)}").fresh(rigid=True).size
+            return _product(self, right)
         size, by = (self, right.const) if not right.terms else (right, self.const)
         if by in (0, 1):
             return size if by else Size.of(0)
@@ -282,11 +319,7 @@ class Size:
             return self
         total = Size.of(self.const)
         for atom, coefficient in self.terms:
-            if isinstance(atom, Symbol):
-                part = sizes.get(atom, atom.size)
-            else:
-                part = atom.size.substitute(sizes) // atom.k
-            total = total + part * coefficient
+            total = total + _put(atom, sizes) * coefficient
         return total
 
     def evaluate(self, values: Mapping[Symbol, int]) -> int:
@@ -297,12 +330,14 @@ class Size:
         """
         total = self.const
         for atom, coefficient in self.terms:
-            if isinstance(atom, Floor):
-                total += coefficient * (atom.size.evaluate(values) // atom.k)
-            elif atom in values:
-                total += coefficient * values[atom]
-            else:
-                raise ConfigError(f"the size {self} needs a number for {atom}", code="size")
+            for factor in _factors(atom):
+                if isinstance(factor, Floor):
+                    coefficient *= factor.size.evaluate(values) // factor.k
+                elif factor in values:
+                    coefficient *= values[factor]
+                else:
+                    raise ConfigError(f"the size {self} needs a number for {factor}", code="size")
+            total += coefficient
         return total
 
     def period(self) -> int:
@@ -311,7 +346,8 @@ class Size:
         >>> (Symbol("T").size // 160 + 1).period()
         160
         """
-        return lcm(*(atom.k * atom.size.period() for atom, _ in self.terms if isinstance(atom, Floor)))
+        floors = (each for atom, _ in self.terms for each in _factors(atom) if isinstance(each, Floor))
+        return lcm(*(floor.k * floor.size.period() for floor in floors))
 
     def __hash__(self) -> int:
         if self._hash is None:
@@ -348,10 +384,35 @@ _INTS = tuple(Size(n) for n in range(1025))
 
 def _counts(atom: Atom) -> bool:
     """Whether an atom can never be below 0."""
+    floors = [factor.size for factor in _factors(atom) if isinstance(factor, Floor)]
+    return all(s.const >= 0 and all(c > 0 and _counts(inner) for inner, c in s.terms) for s in floors)
+
+
+def _factors(atom: Atom) -> tuple[Symbol | Floor, ...]:
+    return atom.factors if isinstance(atom, Product) else (atom,)
+
+
+def _put(atom: Atom, sizes: Mapping[Symbol, Size]) -> Size:
+    """Put sizes in the place of the symbols of an atom."""
     if isinstance(atom, Symbol):
-        return True
-    size = atom.size
-    return size.const >= 0 and all(c > 0 and _counts(inner) for inner, c in size.terms)
+        return sizes.get(atom, atom.size)
+    if isinstance(atom, Floor):
+        return atom.size.substitute(sizes) // atom.k
+    total = Size.of(1)
+    for factor in atom.factors:
+        total = total * _put(factor, sizes)
+    return total
+
+
+def _product(one: Size, two: Size) -> Size:
+    """Multiply two unknown sizes out."""
+    terms = [(atom, c * two.const) for atom, c in one.terms]
+    terms += [(atom, c * one.const) for atom, c in two.terms]
+    for mine, c in one.terms:
+        for other, d in two.terms:
+            factors = sorted((*_factors(mine), *_factors(other)), key=lambda factor: factor.key)
+            terms.append((Product(tuple(factors)), c * d))
+    return _sum(one.const * two.const, terms)
 
 
 def _key(term: tuple[Atom, int]) -> tuple[Any, ...]:
@@ -404,13 +465,38 @@ def _nested(inside: list[tuple[Atom, int]]) -> Floor | None:
 def size_text(size: Size, owners: bool = False) -> str:
     """Print a size; negative terms come behind the first positive one.
 
-    >>> size_text(1 - Symbol("T").size)
-    '-T + 1'
+    >>> size_text(1 - Symbol("T").size), size_text(Symbol("T").size.ceildiv(2) * 3 * Symbol("B").size)
+    ('-T + 1', '3*B*ceil(T/2)')
     """
+    known: dict[int, str] = {}
+    for floor in _inside_out(size):
+        known[id(floor)] = _floor_text(floor, owners, known)
+    return _sum_text(size, owners, known)
+
+
+def _inside_out(size: Size) -> Iterator[Floor]:
+    """Go through the floors in a size, the innermost first; without recursion, however deep they are."""
+    done: set[int] = set()
+    stack = [(floor, False) for floor in _floors(size)]
+    while stack:
+        floor, is_open = stack.pop()
+        if is_open:
+            yield floor
+        elif id(floor) not in done:
+            done.add(id(floor))
+            stack.append((floor, True))
+            stack += [(inner, False) for inner in _floors(floor.size)]
+
+
+def _floors(size: Size) -> list[Floor]:
+    return [each for atom, _ in size.terms for each in _factors(atom) if isinstance(each, Floor)]
+
+
+def _sum_text(size: Size, owners: bool, known: Mapping[int, str]) -> str:
     terms = sorted(size.terms, key=lambda term: term[1] < 0)
     text = ""
     for atom, coefficient in terms:
-        body = _atom_text(atom, owners)
+        body = _atom_text(atom, owners, known)
         if abs(coefficient) != 1:
             body = f"{abs(coefficient)}*{_in_product(atom, body)}"
         sign = "-" if coefficient < 0 else "+"
@@ -424,22 +510,24 @@ def size_text(size: Size, owners: bool = False) -> str:
     return text
 
 
-def _atom_text(atom: Atom, owners: bool) -> str:
+def _atom_text(atom: Atom, owners: bool, known: Mapping[int, str]) -> str:
+    if isinstance(atom, Product):
+        return "*".join(_in_product(factor, _atom_text(factor, owners, known)) for factor in atom.factors)
     if isinstance(atom, Floor):
-        return _floor_text(atom, owners)
+        return known[id(atom)]
     return f"{atom.name}@{atom.owner}" if owners and atom.owner else str(atom)
 
 
-def _floor_text(atom: Floor, owners: bool) -> str:
+def _floor_text(atom: Floor, owners: bool, known: Mapping[int, str]) -> str:
     size, k = atom.size, atom.k
     if size.const == k - 1:
         inner = Size(0, size.terms)
-        return f"ceil({_divided_text(inner, owners, '/')}/{k})"
-    return f"{_divided_text(size, owners, '//')}//{k}"
+        return f"ceil({_divided_text(inner, owners, '/', known)}/{k})"
+    return f"{_divided_text(size, owners, '//', known)}//{k}"
 
 
-def _divided_text(size: Size, owners: bool, sign: str) -> str:
-    text = size_text(size, owners)
+def _divided_text(size: Size, owners: bool, sign: str, known: Mapping[int, str]) -> str:
+    text = _sum_text(size, owners, known)
     plain = size.symbol is not None or (sign == "/" and len(size.terms) == 1 and not text.startswith("-"))
     return text if plain else f"({text})"
 
@@ -447,8 +535,3 @@ def _divided_text(size: Size, owners: bool, sign: str) -> str:
 def _in_product(atom: Atom, body: str) -> str:
     """Bracket `T//2` before it is multiplied or negated; `ceil(T/2)` needs no brackets."""
     return f"({body})" if isinstance(atom, Floor) and not body.startswith("ceil(") else body
-
-
-def _factor_text(size: Size) -> str:
-    text = size_text(size)
-    return text if size.symbol is not None else f"({text})"
