@@ -50,7 +50,7 @@ class Built:
     still: set[str] = field(default_factory=set[str])  # the weights and statistics that stay as they are
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tie:
     """A weight of one module that is the weight of another one, or of the same."""
 
@@ -91,6 +91,8 @@ class TorchSession:
         for name, spec in modules.items():
             if id(spec) not in self._built and spec.role not in ("data", "metric"):
                 self._built[id(spec)] = Built(spec, self._make(name or label_of(spec), spec))
+                if getattr(spec, "starts_frozen", False):
+                    self.freeze(spec, True)
 
     def _make(self, name: str, spec: NeuralModule) -> nn.Module:
         """Weights are drawn on the CPU, so that they are the same on every device."""

@@ -37,20 +37,21 @@ def wrap(
     The weights are those of `module`: not copied and not drawn anew, whatever the seed of a factory, which
     moves them to its device. Ports go to the parameters of `forward` that are called so; if none is, in the
     order of `takes`. What `forward` returns is read by name from a dict, a named tuple or an object, and by
-    position from a tuple, where None in `gives` leaves a value out. `trainable=False` freezes it; without a
-    word it is trainable if any of its weights wants a gradient. One that gives a loss is a loss.
+    position from a tuple, where None in `gives` leaves a value out. `trainable=False` freezes it, as
+    `factory.freeze` does; without a word it is trainable if any of its weights wants a gradient. One that
+    gives a loss is a loss.
 
     Raises `GraphError` if `module` is none, `BackendError` if `forward` does not fit the ports.
     """
     if not isinstance(cast(Any, module), nn.Module):
         _refuse_module(module)
+    starts_frozen = trainable is False
     if trainable is None:
         trainable = any(weight.requires_grad for weight in module.parameters())
-    elif not trainable:
-        module.requires_grad_(False)
     # A class for each object: it is called as the module is, and no two wrapped modules are ever equal.
     wrapped: Wrapped = type(type(module).__name__, (Wrapped,), {})(module, takes, gives, trainable)
     wrapped.torch_convention(wrapped.signature().takes)  # says now, not in the first step, what does not fit
+    wrapped.starts_frozen = starts_frozen
     return wrapped.named(name) if name is not None else wrapped
 
 
@@ -72,6 +73,7 @@ class Wrapped(NeuralModule):
         self.module = module
         self.ports = Signature(dict(takes), kept)
         self.outputs = Outputs(type(module).__name__, names)
+        self.starts_frozen = False
         self.__dict__.update(trainable=trainable, role="loss" if is_loss else "module")
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -178,9 +180,17 @@ def _layers_class(cls: type[TorchModule]) -> type[Any]:
     """The class whose objects are torch modules and have the methods of a specification class."""
     if cls not in _made:
         # By identity, as all torch modules: the equality by fields of a dataclass would merge equal layers.
-        identity = {"__eq__": object.__eq__, "__hash__": object.__hash__, "__module__": cls.__module__}
-        _made[cls] = type(cls.__name__, (_Layers, cls), {**identity, "__doc__": cls.__doc__})
+        held: dict[str, Any] = {"__eq__": object.__eq__, "__hash__": object.__hash__}
+        held |= {"__module__": cls.__module__, "__doc__": cls.__doc__}
+        _made[cls] = type(cls.__name__, (_Layers, cls), held | _overridden(cls))
     return _made[cls]
+
+
+def _overridden(cls: type[TorchModule]) -> dict[str, Any]:
+    """What the class defines although `nn.Module`, which is asked first, has it too, such as `forward`."""
+    bases = cls.__mro__[: cls.__mro__.index(TorchModule) + 1]
+    names = {name for base in bases for name in vars(base) if not name.startswith("__")}
+    return {name: getattr(cls, name) for name in names if hasattr(nn.Module, name)}
 
 
 def _refuse_module(given: object) -> NoReturn:
