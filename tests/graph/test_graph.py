@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 import pickle
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from neumo.graph.graph import Graph, cycle_error, find_cycle
 from neumo.graph.inputs import inputs
-from neumo.graph.module import NeuralModule, label_of
+from neumo.graph.module import DataLayer, NeuralModule, label_of
+from neumo.graph.same import same_settings
 from neumo.graph.signature import Signature
 from neumo.graph.value import Step, Value
 from neumo.types import Acoustic, Audio, B, F, GraphError, Ids, Lengths, Loss, Mask, Mel, PortError, T
@@ -431,3 +434,56 @@ def test_a_record_can_be_copied_and_pickled() -> None:
     data = inputs(x=Acoustic()[B, F(64), T], n=Lengths(T)[B])
     for other in (copy.copy(data), copy.deepcopy(data), pickle.loads(pickle.dumps(data))):
         assert [str(value) for value in other] == [str(value) for value in data]
+
+
+@dataclass(frozen=True)
+class Files(DataLayer):
+    """Holds whatever a field can hold."""
+
+    manifest: str | Path = "train.jsonl"
+    more: tuple[str | Path, ...] = ()
+    label: str = ""
+    table: Mapping[Any, Any] = field(default_factory=dict[Any, Any])
+    part: DataLayer | None = None
+
+    def signature(self) -> Signature:
+        return Signature(gives={"x": Acoustic()[B, F(8), T]})
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ({"manifest": "train.jsonl"}, {"manifest": Path("train.jsonl")}),
+        ({"manifest": "train.jsonl"}, {"manifest": Path.cwd() / "train.jsonl"}),
+        ({"manifest": "train.jsonl"}, {"manifest": "elsewhere/../train.jsonl"}),
+        ({"more": ("a", "b")}, {"more": ["a", Path("./b")]}),
+        ({"table": {1: [2]}}, {"table": {"1": (2,)}}),
+        ({"part": Files("a.jsonl")}, {"part": Files(Path("a.jsonl"))}),
+    ],
+)
+def test_settings_that_mean_the_same_are_equal(one: Any, two: Any) -> None:
+    assert same_settings(Files(**one), Files(**two))
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ({"manifest": "train.jsonl"}, {"manifest": "tests/train.jsonl"}),
+        ({"label": "a"}, {"label": "./a"}),  # no path, whatever it looks like
+        ({"more": ("a", "b")}, {"more": ("a",)}),
+        ({"more": ("a", "b")}, {"more": ("b", "a")}),
+        ({"table": {1: 2}}, {"table": {2: 2}}),
+        ({"table": {1: 2}}, {"table": {1: 3}}),
+        ({"part": Files("a.jsonl")}, {"part": Files("b.jsonl")}),
+        ({"part": Files("a.jsonl")}, {"part": None}),
+        ({"part": Files("a.jsonl")}, {"part": SpeechData(EN)}),
+    ],
+)
+def test_settings_that_mean_another_thing_are_not(one: Any, two: Any) -> None:
+    assert not same_settings(Files(**one), Files(**two))
+
+
+def test_a_graph_that_is_saved_elsewhere_is_loaded_equal(tmp_path: Path) -> None:
+    graph = Graph("g", outputs=Files("data/train.jsonl", more=("dev.jsonl",)).named("data")())
+    graph.save(tmp_path / "graph.yaml")
+    assert Graph.load(tmp_path / "graph.yaml") == graph

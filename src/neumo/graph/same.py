@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from neumo.graph.inputs import GraphInputs
 from neumo.graph.module import NeuralModule, module_fields
@@ -65,14 +67,43 @@ def _is_injective(partners: Iterable[object]) -> bool:
 
 
 def same_settings(one: NeuralModule, two: NeuralModule) -> bool:
-    """Say whether two modules are of one class and have equal fields, whatever their identity."""
-    return type(one) is type(two) and _plain(module_fields(one)) == _plain(module_fields(two))
+    """Say whether two modules are of one class and have equal fields, whatever their identity.
+
+    Lists and tuples are alike, and so are paths to one file: a recipe knows one of each.
+    """
+    if type(one) is not type(two):
+        return False
+    ours, theirs = module_fields(one), module_fields(two)
+    return all(
+        _same(value, theirs[name], partial(_holds_paths, type(one), name)) for name, value in ours.items()
+    )
 
 
-def _plain(value: Any) -> Any:
-    """Make lists and tuples, and paths and their text, compare equal: YAML knows one of each."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
-    return str(value) if isinstance(value, Path) else value
+def _same(one: Any, two: Any, holds_paths: Callable[[], bool]) -> bool:
+    if isinstance(one, NeuralModule):
+        return isinstance(two, NeuralModule) and same_settings(one, two)
+    if isinstance(one, Mapping) and isinstance(two, Mapping):
+        ours, theirs = _by_text(one), _by_text(two)  # pyright: ignore[reportUnknownArgumentType]
+        return ours.keys() == theirs.keys() and all(
+            _same(ours[key], theirs[key], holds_paths) for key in ours
+        )
+    if isinstance(one, list | tuple) and isinstance(two, list | tuple):
+        pairs = zip(cast("Sequence[Any]", one), cast("Sequence[Any]", two), strict=False)
+        return len(one) == len(two) and all(_same(mine, his, holds_paths) for mine, his in pairs)  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(one, str | Path) and isinstance(two, str | Path):
+        return str(one) == str(two) or (holds_paths() and os.path.abspath(one) == os.path.abspath(two))
+    return bool(one == two)
+
+
+def _by_text(found: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(key): value for key, value in found.items()}
+
+
+def _holds_paths(cls: type[NeuralModule], name: str) -> bool:
+    from neumo.graph.yaml_fields import field_hints
+
+    return _mentions_path(field_hints(cls)[name])
+
+
+def _mentions_path(hint: Any) -> bool:
+    return hint is Path or any(_mentions_path(part) for part in getattr(hint, "__args__", ()))
