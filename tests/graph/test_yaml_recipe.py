@@ -175,7 +175,7 @@ def test_a_graph_is_used_as_a_module_by_a_later_one() -> None:
     wrong = text.replace("front(audio=batch.audio", "front(audio=batch.text")
     error = mistake(wrong)
     assert error.code == "element"
-    assert str(error.where) == "<text>:18:14"
+    assert str(error.where) == "<text>:18:20"
 
 
 @dataclass(frozen=True)
@@ -393,7 +393,7 @@ def test_a_wrong_input_is_refused(inputs: str, what: str) -> None:
 
 
 def test_an_input_has_no_ports() -> None:
-    text = MODULES + "  g:\n    inputs: {a: 'Audio[B, T]'}\n    steps: {b: 'mel(audio=a.x, audio_len=a)'}\n"
+    text = MODULES + "  g:\n    inputs: {a: 'Lengths(T)[B]'}\n    steps: {b: 'mel(audio=a.x, audio_len=a)'}\n"
     found = mistake(text)
     assert found.what == "a is an input, a single value: it has no 'x'"
     assert found.fixes[0].text == "write a"

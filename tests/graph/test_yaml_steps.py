@@ -43,11 +43,35 @@ def test_columns_hold_behind_letters_of_several_bytes() -> None:
     assert place.text[place.start : place.end] == "x=y"
 
 
-def test_a_step_over_several_lines_is_read_with_the_place_of_its_start() -> None:
-    tree = read_yaml("s: >-\n  mel(audio=batch.audio,\n  audio_len=batch.n)\n", "r.yaml")
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        (">-\n  mel(audio=batch.audio,\n  audio_len=batch.n)\n", ["2:7", "3:3"]),
+        (">-\n\n  mel(audio=batch.audio,\n  audio_len=batch.n)\n", ["3:7", "4:3"]),
+        ("|\n  mel(audio=batch.audio,\n  audio_len=batch.n)\n", ["2:7", "3:3"]),
+        ("mel(audio=batch.audio,\n  audio_len=batch.n)\n", ["1:8", "2:3"]),
+        ("'mel(audio=batch.audio,\n  audio_len=batch.n)'\n", ["1:9", "2:3"]),
+        ('"mel(audio=batch.audio,\n\n  audio_len=batch.n)"\n', ["1:9", "3:3"]),
+        ('"mel(\\x61udio=batch.audio,\n  audio_len=batch.n)"\n', ["1:4", "1:4"]),  # escapes move all places
+    ],
+)
+def test_a_step_over_several_lines_is_read_with_the_place_of_each_argument(
+    text: str, places: list[str]
+) -> None:
+    tree = read_yaml(f"s: {text}t: a", "r.yaml")
     call = parse_step(tree.children["s"])
     assert [argument.port for argument in call.arguments] == ["audio", "audio_len"]
-    assert call.arguments[1].place.line == 1
+    assert [str(argument.place) for argument in call.arguments] == [f"r.yaml:{place}" for place in places]
+
+
+def test_an_argument_that_goes_on_in_the_next_line_is_marked_to_the_end_of_its_own() -> None:
+    tree = read_yaml("s: |-\n  sum(losses=[a.loss,\n  b.loss])", "r.yaml")
+    (argument,) = parse_step(tree.children["s"]).arguments
+    assert argument.place.render().splitlines()[2].strip() == "^"
+    assert str(argument.values[1].place) == "r.yaml:3:3"
+    tree = read_yaml("s: >-\n  sum(losses=[a.loss,\n  b.loss])", "r.yaml")
+    (argument,) = parse_step(tree.children["s"]).arguments
+    assert argument.place.render().splitlines()[2].strip() == "^" * len("losses=[a.loss,")
 
 
 @pytest.mark.parametrize(
@@ -91,10 +115,10 @@ def test_a_step_of_enormous_length_or_depth_is_refused() -> None:
         step("(" * 3000 + "a" + ")" * 3000)
 
 
-def test_a_broken_step_over_several_lines_is_refused_at_its_start() -> None:
+def test_a_broken_step_over_several_lines_is_refused_where_it_breaks() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_step(read_yaml("s: >-\n  mel(audio=\n  batch.audio", "r.yaml").children["s"])
-    assert str(caught.value.where) == "r.yaml:1:4"
+    assert str(caught.value.where) == "r.yaml:2:6"
 
 
 def test_an_output_names_a_step_or_a_port_of_it() -> None:

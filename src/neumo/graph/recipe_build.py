@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from keyword import iskeyword
 from pathlib import Path
@@ -18,18 +18,24 @@ from neumo.graph.yaml_read import Node
 from neumo.graph.yaml_scope import Scope, Spoilt
 from neumo.graph.yaml_values import Unfit
 from neumo.graph.yaml_vocabs import read_vocab
-from neumo.types.errors import NeumoError, did_you_mean
+from neumo.types.errors import NeumoError, did_you_mean, nearest
 
 FORMAT: Final = 1
-_SECTIONS: Final = ("neumo", "vocabs", "modules", "graphs", *ACTIONS)
+_BUILT: Final = ("vocabs", "modules", "graphs")  # nothing can be said about graphs without these
+_SECTIONS: Final = ("neumo", *_BUILT, *ACTIONS)
+
+Sections = Callable[[Recipe], Sequence[NeumoError]]
 
 
-def build_recipe(tree: Node, path: Path | None) -> Recipe:
-    """Build everything that a recipe describes; raises one error that shows all mistakes."""
+def build_recipe(tree: Node, path: Path | None, sections: Sections | None = None) -> Recipe:
+    """Build everything that a recipe describes; raises one error that shows all mistakes.
+
+    `sections` tells the mistakes in the settings of actions, of a recipe whose graphs may be wrong as well.
+    """
     file = str(path) if path is not None else tree.place.file
     scope = Scope(None if path is None else path.parent)
-    _check_sections(tree, scope)
-    raise_all(scope.problems, file)
+    if not _check_sections(tree, scope):
+        raise_all(scope.problems, file)
     scope.vocabs = {name: read_vocab(name, node, scope) for name, node in _section(tree, "vocabs", scope)}
     modules = {name: _read_module(name, node, scope) for name, node in _section(tree, "modules", scope)}
     graphs: dict[str, Graph | None] = {}
@@ -40,10 +46,9 @@ def build_recipe(tree: Node, path: Path | None) -> Recipe:
         graphs[name] = reader.read()
         notes += reader.notes
         used |= reader.used
-    raise_all(scope.problems, file)
     notes += [f"no graph uses the module {name}" for name in modules if name not in used]
     actions = {name: node.plain() for name, node in tree.data.items() if name in ACTIONS}
-    return Recipe(
+    recipe = Recipe(
         graphs=_whole(graphs),
         modules=_whole(modules),
         vocabs=_whole(scope.vocabs),
@@ -52,6 +57,10 @@ def build_recipe(tree: Node, path: Path | None) -> Recipe:
         notes=tuple(notes),
         tree=tree,
     )
+    if sections is not None:
+        scope.problems += sections(recipe)
+    raise_all(scope.problems, file)
+    return recipe
 
 
 def _whole(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,16 +68,19 @@ def _whole(found: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _check_sections(tree: Node, scope: Scope) -> None:
+def _check_sections(tree: Node, scope: Scope) -> bool:
+    """Note what is wrong with the sections; say whether the rest can be read, wrong as it may be."""
     if tree.data is None:
         scope.refuse("the recipe is empty", tree.place, code="recipe-key", fixes=["begin with `neumo: 1`"])
-        return
+        return False
     if not tree.is_map:
         what = f"a recipe is a mapping of sections, not {tree.describe()}"
         scope.refuse(what, tree.place, fixes=["begin with `neumo: 1`"])
-        return
+        return False
+    readable = "graphs" in tree.data
     for name, node in tree.data.items():
         if name not in _SECTIONS:
+            readable = readable and nearest(name, _SECTIONS) not in _BUILT
             scope.refuse(
                 f"a recipe has no section {name!r}",
                 node.key,
@@ -90,10 +102,12 @@ def _check_sections(tree: Node, scope: Scope) -> None:
         scope.refuse(
             f"this neumo reads recipes of format {FORMAT}, not {version.data!r}", version.place, fixes=fixes
         )
+        readable = readable and not newer
     if "graphs" not in tree.data:
         scope.refuse(
             "the recipe has no graphs", tree.place, code="recipe-key", fixes=["add a section `graphs:`"]
         )
+    return readable
 
 
 def _section(tree: Node, name: str, scope: Scope) -> Iterable[tuple[str, Node]]:

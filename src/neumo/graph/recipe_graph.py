@@ -1,27 +1,44 @@
-"""Composes a graph from the steps of a recipe, and goes on after a mistake to find the others."""
+"""Composes a graph from the steps of a recipe, and goes on after a mistake to find the others.
+
+What a mistake leaves unknown is no reason to stop: a step that was refused gives what its module declares,
+and what cannot be known fits everywhere, so that every mistake is told and none of its consequences.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from keyword import iskeyword
 from typing import Any, Final, Literal, cast
 
+from neumo.graph.collect import collect, unknown_value
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import open_inputs
 from neumo.graph.module import NeuralModule
 from neumo.graph.order import cycle_error, find_cycle
+from neumo.graph.relax import check_facets, check_reason, relaxing
+from neumo.graph.silence import check_silence
 from neumo.graph.source import TextSite
 from neumo.graph.value import Record, Value
+from neumo.graph.yaml_fields import read_object
 from neumo.graph.yaml_read import Node, YamlPlace
 from neumo.graph.yaml_scope import Scope, Spoilt, known_names, located
 from neumo.graph.yaml_steps import Argument, Call, Reference, parse_reference, parse_step
 from neumo.graph.yaml_values import known_vocabs
-from neumo.types.errors import NeumoError, PortError, Row, did_you_mean
+from neumo.types.errors import ConfigError, NeumoError, did_you_mean
 from neumo.types.notation import parse
 from neumo.types.type import NeuralType
 
-_KEYS: Final = ("mode", "inputs", "steps", "outputs")
+_KEYS: Final = ("mode", "inputs", "steps", "outputs", "relax", "silence")
 _MODES: Final = ("both", "train", "infer")
+
+
+@dataclass(frozen=True)
+class Relaxation:
+    """An entry of `relax:`, such as `{facets: [floor], reason: both lie below the noise}`."""
+
+    facets: tuple[str, ...] | str
+    reason: str
 
 
 class GraphReader:
@@ -43,6 +60,7 @@ class GraphReader:
         self.values: dict[str, Record | Value | None] = {}
         self.used: set[str] = set()
         self.unknown: set[str] = set()
+        self.spoilt = False
         self.notes: list[str] = []
 
     def read(self) -> Graph | None:
@@ -50,16 +68,22 @@ class GraphReader:
         before = len(self.scope.problems)
         if not self._check_keys():
             return None
-        mode = self._mode()
+        mode, silence = self._mode(), self._read_silence()
         self._read_inputs()
         calls = self._parse_steps()
-        for name, call in calls.items():
-            self._run_step(name, call, calls)
+        with relaxing(self._read_relax()):
+            for name, call in calls.items():
+                self._run_step(name, call, calls)
         outputs = self._read_outputs(calls)
-        if len(self.scope.problems) > before or outputs is None or None in self.values.values():
+        if (
+            len(self.scope.problems) > before
+            or self.spoilt
+            or outputs is None
+            or None in self.values.values()
+        ):
             return None  # an older mistake, in a module for instance, spoils a graph as well
         try:
-            graph = Graph(self.name, mode, outputs)
+            graph = Graph(self.name, mode, outputs, silence=silence)
         except NeumoError as error:
             self.scope.note(error, self.node.key)
             return None
@@ -104,6 +128,35 @@ class GraphReader:
             return {}
         return node.data
 
+    def _read_silence(self) -> dict[str, str]:
+        silence: dict[str, str] = {}
+        for rule, node in self._mapping("silence").items():
+            try:
+                silence |= check_silence({rule: node.data})
+            except NeumoError as error:
+                self.scope.note(error, node.place)
+        return silence
+
+    def _read_relax(self) -> dict[str, str]:
+        """Read which facets may differ, each with its reason: one entry, or a list of them."""
+        node = self.node.data.get("relax")
+        relaxed: dict[str, str] = {}
+        for entry in [] if node is None else node.items if node.is_list else [node]:
+            try:
+                read = read_object(Relaxation, entry, self.scope, f"relax of the graph {self.name}")
+            except Spoilt:
+                continue
+            facets = entry.data["facets"]
+            try:
+                reason = check_reason(read.reason)
+                check_facets([part.data for part in facets.items] if facets.is_list else [facets.data])
+            except ConfigError as error:
+                place = entry.data["reason"].place if not read.reason.strip() else _named_in(error, facets)
+                self.scope.note(error, place)
+                continue
+            relaxed |= dict.fromkeys(read.facets if facets.is_list else [facets.data], reason)
+        return relaxed
+
     def _read_inputs(self) -> None:
         ports: dict[str, NeuralType] = {}
         places: dict[str, YamlPlace] = {}
@@ -147,21 +200,13 @@ class GraphReader:
         return calls
 
     def _run_step(self, name: str, call: Call | None, calls: Mapping[str, Call | None]) -> None:
-        """Compose one step; what it gives is None if it, or something that it needs, is wrong."""
+        """Compose one step; what it gives is None if nothing can be said about it."""
         if call is None:
             self.values[name] = None
             return
         module = self._callee(call)
-        inputs: dict[str, Any] = {}
-        spoilt = module is None
-        for argument in call.arguments:
-            try:
-                inputs[argument.port] = self._argument(argument, name, calls)
-            except Spoilt:
-                spoilt = True
-        if module is not None and spoilt:
-            self._check_ports(call, module)
-        self.values[name] = None if spoilt or module is None else self._compose(module, inputs, name, call)
+        inputs = {argument.port: self._argument(argument, name, calls) for argument in call.arguments}
+        self.values[name] = None if module is None else self._compose(module, inputs, name, call)
 
     def _callee(self, call: Call) -> NeuralModule | Graph | None:
         name = call.module
@@ -185,40 +230,32 @@ class GraphReader:
         from neumo.graph.compose import compose
         from neumo.graph.nest import nest
 
-        places = {argument.port: argument.place for argument in call.arguments}
-        step = self.node.data["steps"].data[name]
+        place = self.node.data["steps"].data[name].place
+        site = TextSite(place, {argument.port: argument.place for argument in call.arguments})
         try:
-            if isinstance(module, Graph):
-                return nest(module, inputs)
-            known = {key: value for key, value in self.values.items() if value is not None}
-            return compose(module, inputs, location=TextSite(step.place, places), names=known)
-        except NeumoError as error:
-            self.scope.problems.append(located(error, step.place, force=isinstance(module, Graph)))
+            with collect(raises=False) as errors:
+                if isinstance(module, Graph):
+                    return nest(module, inputs, location=site)
+                known = {key: value for key, value in self.values.items() if value is not None}
+                return compose(module, inputs, location=site, names=known)
+        except NeumoError as error:  # the module itself is wrong: telling it once is enough
+            if id(module) not in self.scope.told:
+                self.scope.problems.append(located(error, place))
+            self.scope.told.add(id(module))
+        finally:
+            self.scope.problems += errors
         return None
 
-    def _check_ports(self, call: Call, module: NeuralModule | Graph) -> None:
-        """Check the port names of a step that cannot be composed; its types wait for the earlier mistake."""
-        from neumo.graph.compose import stated_ports
-
-        try:
-            known = list(module.inputs) if isinstance(module, Graph) else list(stated_ports(module).takes)
-        except NeumoError as error:
-            self.scope.problems.append(located(error, call.place))
-            return
-        for argument in call.arguments:
-            if argument.port not in known:
-                error = PortError(
-                    f"{call.module} has no port {argument.port!r}",
-                    code="unknown-port",
-                    where=argument.place,
-                    details=[Row("takes", ", ".join(known) or "nothing")],
-                    fixes=did_you_mean(argument.port, known),
-                )
-                self.scope.problems.append(error)
-
     def _argument(self, argument: Argument, step: str, calls: Mapping[str, Call | None]) -> Any:
-        values = [self._value(reference, step, calls) for reference in argument.values]
+        values = [self._value_or_unknown(reference, step, calls) for reference in argument.values]
         return tuple(values) if argument.many else values[0]
+
+    def _value_or_unknown(self, reference: Reference, step: str, calls: Mapping[str, Call | None]) -> Value:
+        try:
+            return self._value(reference, step, calls)
+        except Spoilt:
+            self.spoilt = True
+            return unknown_value(reference.step, reference.port or reference.step)
 
     def _value(self, reference: Reference, step: str, calls: Mapping[str, Call | None]) -> Value:
         name = reference.step
@@ -320,6 +357,11 @@ class GraphReader:
         for name in self._mapping("inputs"):
             if id(self.values.get(name)) not in taken:
                 self.notes.append(f"graph {self.name}: nothing uses the input {name}")
+
+
+def _named_in(error: ConfigError, facets: Node) -> YamlPlace:
+    """Find the facet that an error is about."""
+    return next((part.place for part in facets.items if repr(part.data) in error.what), facets.place)
 
 
 def _values(record: Record) -> dict[str, Value]:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from neumo.graph.overrides import apply_overrides
 from neumo.graph.recipe import Recipe
-from neumo.graph.recipe_build import build_recipe
+from neumo.graph.recipe_build import Sections, build_recipe
 from neumo.graph.yaml_read import TEXT, read_text, read_yaml
 from neumo.graph.yaml_write import write_recipe
 from neumo.types.errors import ConfigError
@@ -37,10 +37,18 @@ if TYPE_CHECKING:
     from neumo.graph.graph import Graph
 
 
-def load_recipe(source: str | Path, overrides: Sequence[str] = (), *, origin: str = "") -> Recipe:
+def load_recipe(
+    source: str | Path,
+    overrides: Sequence[str] = (),
+    *,
+    origin: str = "",
+    sections: Sections | None = None,
+) -> Recipe:
     """Read a recipe from a file or, if `source` holds line breaks, from a text; `overrides` are `key=value`.
 
-    `origin` is what messages call a text, for instance the model file that it was taken from.
+    `origin` is what messages call a text, for instance the model file that it was taken from. `sections`
+    gives the mistakes in the settings of actions, which whoever runs actions knows; they are told with the
+    others.
 
     >>> recipe = load_recipe('''
     ... neumo: 1
@@ -63,7 +71,7 @@ def load_recipe(source: str | Path, overrides: Sequence[str] = (), *, origin: st
     tree = read_yaml(text, origin if is_text and origin else name)
     if overrides:
         apply_overrides(tree, overrides)
-    return build_recipe(tree, None if is_text else Path(name))
+    return build_recipe(tree, None if is_text else Path(name), sections)
 
 
 def save_recipe(recipe: Recipe, path: str | Path, *, defaults: bool = False) -> None:

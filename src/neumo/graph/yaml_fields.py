@@ -12,7 +12,7 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -33,7 +33,7 @@ from neumo.graph.yaml_values import (
     read_path,
 )
 from neumo.types.element import Element
-from neumo.types.errors import NeumoError, did_you_mean
+from neumo.types.errors import NeumoError, did_you_mean, nearest
 
 Made = TypeVar("Made")
 
@@ -50,7 +50,12 @@ def read_object(cls: type[Made], node: Node, scope: Scope, label: str = "") -> M
     Optimizer(lr=0.001, warmup=0)
     """
     label = label or cls.__name__
-    values = read_fields(cls, node, scope, label)
+    try:
+        values = read_fields(cls, node, scope, label)
+    except Spoilt:
+        meant = [nearest(name, field_hints(cls)) for name in node.children if name not in field_hints(cls)]
+        _refuse_missing(cls, [*node.children, *meant], node, scope, label)
+        raise
     return make(cls, values, node, scope, label)
 
 
@@ -87,14 +92,7 @@ def read_fields(
 
 def make(call: Callable[..., Made], values: Mapping[str, Any], node: Node, scope: Scope, label: str) -> Made:
     """Call a class (or a preset) with read fields; what it refuses gets the place of `node`."""
-    missing = [name for name in _required(call) if name not in values]
-    if missing:
-        scope.refuse(
-            f"{label} needs {' and '.join(missing)}",
-            node.key,
-            code="recipe-key",
-            fixes=[f"add {missing[0]}: ..."],
-        )
+    if _refuse_missing(call, values, node, scope, label):
         raise Spoilt
     try:
         return call(**values)
@@ -103,6 +101,19 @@ def make(call: Callable[..., Made], values: Mapping[str, Any], node: Node, scope
     except (TypeError, ValueError) as error:
         scope.refuse(f"{label} refuses its settings: {error}", node.key)
     raise Spoilt
+
+
+def _refuse_missing(call: Any, given: Collection[str | None], node: Node, scope: Scope, label: str) -> bool:
+    """Note the fields that are needed and not given; say whether there are any."""
+    missing = [name for name in _required(call) if name not in given]
+    if missing and node.is_map:
+        scope.refuse(
+            f"{label} needs {' and '.join(missing)}",
+            node.key,
+            code="recipe-key",
+            fixes=[f"add {missing[0]}: ..."],
+        )
+    return bool(missing)
 
 
 @lru_cache(maxsize=256)

@@ -27,6 +27,9 @@ DEEPEST: Final = 40  # levels of nesting
 
 _LINE_BREAK: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # as YAML counts lines
 
+_YAML: Final = re.compile(r"^\s*[{\[]|:\s|^\s*-\s")  # what no path looks like
+_SHOWN: Final = 60  # characters of a text in a message
+
 Plain: TypeAlias = Any
 """None, bool, int, float, str, or lists and dictionaries of them."""
 
@@ -56,6 +59,7 @@ class Node:
     place: YamlPlace
     key: YamlPlace
     inner: int | None = None  # characters from `place` to the first one of a text written on one line
+    rows: tuple[tuple[int, YamlPlace], ...] = ()  # of a text on several lines: where each starts in it
 
     @property
     def is_map(self) -> bool:
@@ -76,6 +80,15 @@ class Node:
     def items(self) -> list[Node]:
         """The entries of a list; nothing if this is none."""
         return cast("list[Node]", self.data) if self.is_list else []
+
+    def part(self, offset: int, width: int) -> YamlPlace:
+        """The place of `width` characters of a text from `offset` on, as far as they are on one line."""
+        if self.inner is not None:
+            return self.place.within(self.inner + offset, width)
+        start, row = next((each for each in reversed(self.rows) if each[0] <= offset), (0, None))
+        if row is None:
+            return self.place
+        return row.within(offset - start, min(width, row.end - row.start - (offset - start)))
 
     def plain(self) -> Plain:
         """The value without places."""
@@ -113,9 +126,11 @@ def read_text(source: str | Path) -> tuple[str, str]:
     try:
         with path.open("rb") as file:
             raw = file.read(4 * LARGEST_FILE + 1)
-    except FileNotFoundError:
-        raise _no_such_file(path) from None
     except (OSError, ValueError) as error:
+        if isinstance(source, str) and _YAML.search(source) and not path.is_dir():
+            raise _no_path(source) from None
+        if isinstance(error, FileNotFoundError):
+            raise _no_such_file(path) from None
         reason = "it is a folder" if path.is_dir() else getattr(error, "strerror", None) or str(error)
         raise ConfigError(f"cannot read {path}: {reason}", code="recipe-file") from None
     try:
@@ -170,6 +185,16 @@ def node_of(value: Plain, origin: str) -> Node:
         items = cast("list[Plain]", value)
         return Node([node_of(child, origin) for child in items], place, place)
     return Node(value, place, place)
+
+
+def _no_path(text: str) -> ConfigError:
+    shown = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    return ConfigError(
+        f"{shown!r} is YAML, not the path of a file",
+        code="recipe-file",
+        why="A text of a single line is taken for a path.",
+        fixes=("end the text with a line break",),
+    )
 
 
 def _no_such_file(path: Path) -> ConfigError:
@@ -271,7 +296,9 @@ class _Reader:
         tag = raw.tag.removeprefix("tag:yaml.org,2002:")
         key = key or place
         if raw.id == "scalar":
-            return Node(self.scalar(raw, tag, place), place, key, self.inner(raw, place))
+            inner = self.inner(raw, place)
+            rows = () if inner is not None else self.rows(raw)
+            return Node(self.scalar(raw, tag, place), place, key, inner, rows)
         self.open.add(id(raw))
         try:
             if raw.id == "sequence" and tag == "seq":
@@ -340,6 +367,29 @@ class _Reader:
     def inner(self, raw: Any, place: YamlPlace) -> int | None:
         skip = 0 if raw.style is None else 1
         return skip if place.text[place.start + skip :].startswith(raw.value) else None
+
+    def rows(self, raw: Any) -> tuple[tuple[int, YamlPlace], ...]:
+        """Find the lines of a text on several lines; nothing where it has escapes, which move all places."""
+        value: str = raw.value
+        quote = raw.style if raw.style in ("'", '"') else ""
+        found: list[tuple[int, YamlPlace]] = []
+        at = 0
+        for row in range(raw.start_mark.line, min(raw.end_mark.line + 1, len(self.lines))):
+            at += len(value[at:]) - len(value[at:].lstrip())  # a break became a space, or stayed one
+            if at >= len(value):
+                break
+            text = self.lines[row]
+            column = raw.start_mark.column if row == raw.start_mark.line else len(text) - len(text.lstrip())
+            part = text[column:].strip().removeprefix(quote if not found else "")
+            if not part or (row == raw.start_mark.line and raw.style in (">", "|")):
+                continue
+            part = part.removesuffix(quote)
+            if not value.startswith(part, at):
+                return ()
+            start = text.index(part, column)
+            found.append((at, YamlPlace(self.path, row + 1, text, start, start + len(part))))
+            at += len(part)
+        return tuple(found)
 
     def refuse(self, place: YamlPlace, reason: str) -> NoReturn:
         raise ConfigError(f"{self.path}: {reason}", code="recipe-yaml", where=place)

@@ -18,11 +18,15 @@ class Spoilt(Exception):
 
 @dataclass(slots=True)
 class Scope:
-    """Holds the folder that paths start from, the vocabularies by name, and the mistakes in order."""
+    """Holds the folder that paths start from, the vocabularies by name, and the mistakes in order.
+
+    `told` holds the ids of modules whose own mistake is noted: what each of their steps would say again.
+    """
 
     folder: Path | None = None
     vocabs: dict[str, Vocab | None] = field(default_factory=dict[str, Vocab | None])  # None: wrong, and noted
     problems: list[NeumoError] = field(default_factory=list[NeumoError])
+    told: set[int] = field(default_factory=set[int])
 
     def refuse(
         self,

@@ -90,9 +90,7 @@ class _StepReader:
             return ast.parse(text.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             column = getattr(error, "offset", None) if getattr(error, "lineno", None) == 1 else None
-            place = self.node.place
-            if column and self.node.inner is not None:
-                place = place.within(self.node.inner + column - 1, 1)
+            place = self.node.part(column - 1, 1) if column else self.node.place
             message = getattr(error, "msg", None) or "it is nested too deeply"
             fixes = [_QUOTE] if text.count("(") > text.count(")") else []
             raise _wrong_step(place, f"cannot read the step {text!r}: {message}", fixes) from None
@@ -135,14 +133,15 @@ class _StepReader:
         return self.refuse(part, "a value is written step.port, such as batch.audio")
 
     def place(self, part: ast.expr | ast.keyword) -> YamlPlace:
-        inner = self.node.inner
-        if inner is None or part.lineno != 1:
-            return self.node.place
         text = self.node.data
         lead = len(text) - len(text.lstrip())
-        start = _characters(text.strip(), part.col_offset)
-        end = _characters(text.strip(), part.end_col_offset or part.col_offset + 1)
-        return self.node.place.within(inner + lead + start, end - start)
+        lines = text.strip().split("\n")
+        before = sum(len(line) + 1 for line in lines[: part.lineno - 1])
+        start = _characters(lines[part.lineno - 1], part.col_offset)
+        end = start + 1
+        if part.end_lineno == part.lineno:
+            end = _characters(lines[part.lineno - 1], part.end_col_offset or part.col_offset + 1)
+        return self.node.part(lead + before + start, end - start)
 
     def refuse(self, part: ast.expr | ast.keyword | None, reason: str) -> NoReturn:
         raise _wrong_step(self.node.place if part is None else self.place(part), reason)

@@ -161,7 +161,7 @@ class _Writer:
         names = step_names(graph, taken=ports)
         steps = {names[id(step)]: self._call(step, names) for step in graph.steps if not is_open(step)}
         outputs = {name: self._reference(value, names) for name, value in graph.outputs.items()}
-        found: dict[str, Any] = {"mode": graph.mode}
+        found: dict[str, Any] = {"mode": graph.mode, **_allowed(graph)}
         if ports:
             found["inputs"] = {name: str(type_) for name, type_ in ports.items()}
         return {**found, "steps": steps, "outputs": outputs}
@@ -210,6 +210,16 @@ def _refuse_what_is_an_object(name: str, module: NeuralModule) -> None:
                 "factory.save(graph, 'weights.safetensors') writes the weights alone",
             ],
         )
+
+
+def _allowed(graph: Graph) -> dict[str, Any]:
+    """What the graph is let do, and why: facets that differ, and rules that it silences."""
+    reasons: dict[str, list[str]] = {}
+    for facet, reason in sorted({item for step in graph.steps for item in step.relaxed.items()}):
+        reasons.setdefault(reason, []).append(facet)
+    entries = [{"facets": facets, "reason": reason} for reason, facets in reasons.items()]
+    found: dict[str, Any] = {"relax": entries[0] if len(entries) == 1 else entries} if entries else {}
+    return found | ({"silence": dict(graph.silence)} if graph.silence else {})
 
 
 def _kind(cls: type[NeuralModule]) -> str:
