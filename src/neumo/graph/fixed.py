@@ -49,7 +49,8 @@ class Fixed(dict[str, Held]):
         raise unchangeable(f"the {noun}s of {owner}")
 
     __setitem__ = __delitem__ = __ior__ = _refuse
-    clear = pop = popitem = setdefault = update = _refuse
+    clear = pop = popitem = _refuse
+    setdefault = update = _refuse  # pyright: ignore[reportAssignmentType]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Fixed, (dict(self), *self._words)

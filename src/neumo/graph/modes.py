@@ -15,7 +15,7 @@ So the steps of a nested graph remember it, and the graph that is made of them i
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
 from neumo.graph.value import Step
 from neumo.types import GraphError
@@ -41,7 +41,7 @@ def check_mode(mode: object) -> Mode:
     'train'
     """
     if isinstance(mode, str) and mode in MODES:
-        return cast("Mode", mode)
+        return mode
     if not isinstance(mode, str):
         raise GraphError(
             f"a graph has no mode of type {type(mode).__name__}",

@@ -27,11 +27,16 @@ def read_outputs(outputs: object) -> list[Chosen]:
         named = cast("Mapping[object, object]", outputs)
         chosen = [_named(name, value) for name, value in named.items()]
     else:
-        several = outputs if isinstance(outputs, list | tuple) else [] if outputs is None else [outputs]
-        chosen = _unnamed(cast("Iterable[object]", several))
+        chosen = _unnamed(_listed(outputs))
     if not chosen:
         _refuse("a graph needs at least one output")
     return chosen
+
+
+def _listed(outputs: object) -> Iterable[object]:
+    if isinstance(outputs, list | tuple):
+        return cast("Iterable[object]", outputs)
+    return [] if outputs is None else [outputs]
 
 
 def _named(name: object, value: object) -> Chosen:
