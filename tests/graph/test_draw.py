@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 import xml.etree.ElementTree as ET
-from itertools import combinations
 
 import pytest
 
@@ -19,30 +18,8 @@ from neumo.graph.inputs import inputs
 from neumo.types import Acoustic, B, F, Lengths, T
 
 from . import specs
+from .pictures import SVG, large, small
 from .snapshots import expect
-
-SVG = "{http://www.w3.org/2000/svg}"
-
-
-def small() -> Graph:
-    vocab = specs.EN
-    batch = specs.SpeechData(vocab).named("data")()
-    feats = specs.MelSpectrogram().named("mel")(audio=batch.audio, audio_len=batch.audio_len)
-    enc = specs.ConvEncoder(width=128).named("encoder")(mel=feats.mel, mel_len=feats.mel_len)
-    lp = specs.CTCHead(vocab, width=128).named("head")(encoded=enc.encoded)
-    loss = specs.CTCLoss(vocab).named("ctc")(
-        log_probs=lp.log_probs, log_probs_len=enc.encoded_len, targets=batch.text, targets_len=batch.text_len
-    )
-    return Graph("train", "train", {"loss": loss.loss, "scores": lp.log_probs})
-
-
-def large(blocks: int) -> Graph:
-    x = inputs(x=Acoustic()[B, F(64), T], x_len=Lengths(T)[B]).x
-    shared = specs.Down(by=1)
-    for number in range(blocks):
-        down = shared if number % 5 == 0 else specs.Down(by=1)
-        x = specs.Add()(a=x, b=down(x=x).x).x
-    return Graph("deep", "both", {"y": x})
 
 
 @pytest.fixture(params=["small", "large"])
@@ -112,28 +89,6 @@ def test_svg_is_well_formed_and_shows_every_step_and_port(graph: Graph) -> None:
     for value in graph.values():
         assert f"{value.port}: {value.type}" in titles
     assert graph.svg() == to_svg(graph)
-
-
-def test_boxes_and_types_of_an_svg_do_not_overlap(graph: Graph) -> None:
-    root = ET.fromstring(to_svg(graph))
-    width, height = float(root.get("width", 0)), float(root.get("height", 0))
-    areas: list[tuple[float, float, float, float]] = []
-    for group in root.iter(f"{SVG}g"):
-        rect = group.find(f"{SVG}rect")
-        if rect is not None and group.find(f"{SVG}title") is not None:
-            areas.append(tuple(float(rect.get(key, 0)) for key in ("x", "y", "width", "height")))  # type: ignore[arg-type]
-    for text in root.iter(f"{SVG}text"):
-        if text.get("class") == "n-type":
-            areas.append(
-                (float(text.get("x", 0)), float(text.get("y", 0)) - 9, 6.3 * len(text.text or ""), 11)
-            )
-    for x, y, wide, high in areas:
-        assert x >= 0
-        assert y >= 0
-        assert x + wide <= width
-        assert y + high <= height
-    for (x1, y1, w1, h1), (x2, y2, w2, h2) in combinations(areas, 2):
-        assert x1 + w1 <= x2 or x2 + w2 <= x1 or y1 + h1 <= y2 or y2 + h2 <= y1
 
 
 def test_lengths_are_thin_lines_and_data_is_not() -> None:

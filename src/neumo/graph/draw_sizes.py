@@ -167,8 +167,8 @@ def rule_text(own: Size, symbol: Symbol) -> str:
     """Write what is done to a size without its name: `T//160 + 1` as `//160 + 1`.
 
     >>> T = Symbol("T").size
-    >>> [rule_text(size, Symbol("T")) for size in (T * 256, T.ceildiv(2), T + 5, (T - 11) // 2)]
-    ['*256', 'ceil(/2)', '+ 5', '(T - 11)//2']
+    >>> [rule_text(size, Symbol("T")) for size in (T * 256, T.ceildiv(2), T + 5, (T - 11) // 3)]
+    ['*256', 'ceil(/2)', '+ 5', '(T + 1)//3 - 4']
     """
     text, name = str(own), re.escape(symbol.name)
     for pattern, shown in ((rf"{name}(?=//| )", ""), (rf"ceil\({name}(?=/\d+\))", "ceil(")):
