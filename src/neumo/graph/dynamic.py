@@ -1,0 +1,87 @@
+"""The axes of a graph that change from batch to batch, named as torch.export and ONNX want them."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from neumo.graph.module import label_of
+from neumo.types import Axis, Size, Symbol
+
+if TYPE_CHECKING:
+    from neumo.graph.graph import Graph
+    from neumo.graph.value import Value
+
+DynamicAxes = dict[str, dict[int, str]]
+
+
+def dynamic_axes(graph: Graph) -> DynamicAxes:
+    """Name every axis of the inputs and outputs of a graph whose size is not fixed.
+
+    >>> from neumo.graph import Graph, inputs
+    >>> from neumo.graph.adapters import Resample
+    >>> from neumo.types import Audio, B, Lengths, T
+    >>> spoken = inputs(audio=Audio(rate=8000)[B, T], audio_len=Lengths(T)[B])
+    >>> wide = Resample(8000, 16000)(audio=spoken.audio, audio_len=spoken.audio_len)
+    >>> dynamic_axes(Graph(outputs={"wide": wide.audio, "wide_len": wide.audio_len}))
+    {'audio': {0: 'B', 1: 'T'}, 'audio_len': {0: 'B'}, 'wide': {0: 'B', 1: '2*T'}, 'wide_len': {0: 'B'}}
+
+    The result has the form of `dynamic_axes` of `torch.onnx.export`: {name of the tensor: {axis: name of its
+    size}}. Equal names are equal sizes: a symbol gives its name (numbered where two symbols are called
+    alike), an expression is written in symbols, a size that is known at run time only is named after its
+    tensor.
+    The inputs are the open inputs of the graph and what its data layers feed; an input whose name is taken
+    is called `<module>_<name>`. An output that has the name of
+    an input is called `<name>_out`.
+    """
+    given: dict[str, Value] = {}
+    for value in _fed(graph):
+        known = value.port not in given  # two data layers may call a port alike
+        given[value.port if known else _free(f"{label_of(value.step.module)}_{value.port}", given)] = value
+    made = {f"{name}_out" if name in given else name: value for name, value in graph.outputs.items()}
+    tensors = given | made
+    names = _symbol_names(tensors.values())
+    return {name: found for name, value in tensors.items() if (found := _axes(name, value, names))}
+
+
+def _fed(graph: Graph) -> Iterator[Value]:
+    """The values that come from outside: open inputs, and what is read of the data layers."""
+    if graph.inputs:
+        yield from graph.inputs.values()
+    read = {(id(value.step), value.port) for step in graph.steps for _, value in step.edges()}
+    for step in graph.steps:
+        if step.module.role == "data" and hasattr(step.module, "open"):
+            yield from (value for port, value in step.outputs.items() if (id(step), port) in read)
+
+
+def _axes(name: str, value: Value, names: dict[Symbol, Size]) -> dict[int, str]:
+    return {
+        index: _axis_name(f"{name}_{index}", axis, names)
+        for index, axis in enumerate(value.type.axes)
+        if axis.size is None or axis.size.terms
+    }
+
+
+def _axis_name(unknown: str, axis: Axis, names: dict[Symbol, Size]) -> str:
+    return unknown if axis.size is None else axis.size.substitute(names).text()
+
+
+def _symbol_names(values: Iterable[Value]) -> dict[Symbol, Size]:
+    """Give each symbol a name of its own: `T`, and `T2` for another one that is called T; `T'` is `T_new`."""
+    taken: set[str] = set()
+    names: dict[Symbol, Size] = {}
+    for size in (axis.size for value in values for axis in value.type.axes):
+        for symbol in sorted(size.symbols() if size is not None else (), key=lambda each: each.key):
+            if symbol not in names:
+                name = _free(symbol.name.replace("'", "_new"), taken)
+                taken.add(name)
+                names[symbol] = Symbol(name).size
+    return names
+
+
+def _free(name: str, taken: Container[str]) -> str:
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        free = f"{name}{number}" if name.isidentifier() else f"({name}){number}"
+    return free
