@@ -57,7 +57,7 @@ def pad_signal(audio: Tensor, lengths: Tensor, left: int, right: int, *, reflect
     padded = torch.nn.functional.pad(audio, (left, right))
     if not reflect or audio.shape[-1] == 0:
         return padded
-    before = torch.arange(-left, 0, device=audio.device).expand(len(audio), -1)
+    before = torch.arange(-left, 0, device=audio.device).expand(audio.shape[0], -1)
     after = lengths[:, None] + torch.arange(right, device=audio.device)
     mirrored = torch.cat([_mirrored(audio, before, lengths), _mirrored(audio, after, lengths)], dim=1)
     return padded.scatter(1, torch.cat([before, after], dim=1) + left, mirrored)
