@@ -13,6 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # stars, so that an editor sees each room's own list; at run time names load one by one
+    from neumo.backends.torch.wrap import TorchModule as TorchModule
+    from neumo.backends.torch.wrap import wrap as wrap
     from neumo.data import *  # noqa: F403
     from neumo.engine import *  # noqa: F403
     from neumo.graph import *  # noqa: F403
@@ -28,8 +30,8 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     "neumo.data": ("DataSource", "Manifest", "SpeechSource", "read_audio", "read_manifest", "write_manifest"),
     "neumo.engine": ("Callback", "NeuralFactory", "TrainResult", "compile_plan"),
     "neumo.graph": (
-        "DataLayer", "Graph", "Metric", "NeuralModule", "Record", "Signature", "Step", "Value", "assume",
-        "collect", "inputs", "relax",
+        "DataLayer", "Graph", "Metric", "MultiData", "NeuralModule", "Record", "Signature", "Step", "Value",
+        "assume", "collect", "inputs", "relax",
     ),
     "neumo.hub": ("Model", "load_model", "save_model"),
     "neumo.metrics": ("CharErrorRate", "WordErrorRate", "char_error_rate", "word_error_rate"),
@@ -45,6 +47,7 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 _WHERE = {name: room for room, names in _ROOMS.items() for name in names}
+_NEED_TORCH = {"TorchModule": "neumo.backends.torch.wrap", "wrap": "neumo.backends.torch.wrap"}  # not in `*`
 _SUBMODULES = ("asr", "backends", "cli", "data", "engine", "graph", "hub", "metrics", "nn", "types")
 
 __all__ = ["__version__", *sorted(_WHERE)]  # pyright: ignore[reportUnsupportedDunderAll]
@@ -55,18 +58,19 @@ def __getattr__(name: str) -> Any:
 
     if name in _SUBMODULES:
         return importlib.import_module(f"neumo.{name}")
-    if name not in _WHERE:
+    room = _WHERE.get(name) or _NEED_TORCH.get(name)
+    if room is None:
         raise AttributeError(f"module 'neumo' has no attribute {name!r}")
     try:
-        value = getattr(importlib.import_module(_WHERE[name]), name)
+        value = getattr(importlib.import_module(room), name)
     except ModuleNotFoundError as error:
-        if error.name != "numpy":
+        if error.name not in ("numpy", "torch"):
             raise
-        what = f"neumo.{name} needs numpy, which is not installed: pip install 'neumo[torch,asr]'"
-        raise ModuleNotFoundError(what, name="numpy") from None
+        what = f"neumo.{name} needs {error.name}, which is not installed: pip install 'neumo[torch,asr]'"
+        raise ModuleNotFoundError(what, name=error.name) from None
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_WHERE, *_SUBMODULES})
+    return sorted({*globals(), *_WHERE, *_NEED_TORCH, *_SUBMODULES})
