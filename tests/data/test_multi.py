@@ -242,7 +242,8 @@ def test_values_of_two_data_layers_may_meet_only_in_one_batch() -> None:
     ("settings", "words"),
     [
         ({"how": "product"}, "cannot be put together by 'product'"),
-        ({"layers": (Frames(),)}, "has 1 layers, expected 2 or more"),
+        ({"layers": (Frames(),)}, "has 1 layers, expected 2 data layers or more"),
+        ({"layers": None}, "has None as its layers"),
         ({"layers": (Frames(), Line())}, "no data layer"),
         ({"batch_size": 4}, "the batches of a zip are those of its first layer"),
         ({"shuffle": False}, "the batches of a zip are those of its first layer"),

@@ -274,6 +274,14 @@ def test_values_that_fit_a_type_are_listed() -> None:
     ]
 
 
+def test_values_that_fit_a_port_are_listed() -> None:
+    graph = recogniser()
+    assert graph.fits("CTCLoss.log_probs_len") == [graph.outputs["length"]]
+    assert [value.port for value in graph.fits("CTCLoss.targets_len")] == ["text_len"]
+    with pytest.raises(GraphError, match="has no module 'CTCLos'"):
+        graph.fits("CTCLos.targets")
+
+
 def front_end() -> Graph:
     speech = inputs(audio=Audio(rate=16000, peak=1.0)[B, T], audio_len=Lengths(T)[B])
     feats = MelSpectrogram()(audio=speech.audio, audio_len=speech.audio_len)

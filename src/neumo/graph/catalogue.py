@@ -132,7 +132,9 @@ def _is_public(cls: type[NeuralModule]) -> bool:
 def _is_machinery(cls: type[NeuralModule]) -> bool:
     """Whether a class serves the graph itself, such as its open inputs."""
     room = cls.__module__
-    return room.startswith("neumo.graph.") and not room.startswith("neumo.graph.adapter")
+    return room.startswith("neumo.graph.") and not room.startswith(
+        ("neumo.graph.adapter", "neumo.graph.multi")
+    )
 
 
 def _is_newest(path: str, cls: type[NeuralModule]) -> bool:
@@ -196,6 +198,8 @@ def collection_of(cls: type) -> str:
     parts = cls.__module__.split(".")
     if parts[0] != "neumo":
         return cls.__module__
+    if cls.__module__ == "neumo.graph.multi":
+        return "data"
     return "adapters" if cls.__module__.startswith("neumo.graph.adapter") else parts[1]
 
 

@@ -240,11 +240,16 @@ class Graph:
         """List who takes a value, as (step, port); `value.step` is who makes it."""
         return list(self._consumers.get((id(value.step), value.port), ()))
 
-    def fits(self, wanted: NeuralType) -> list[Value]:
-        """List the values of the graph that could feed a port of type `wanted` without any assumption."""
-        from neumo.graph.candidates import fits_alone
+    def fits(self, wanted: str | NeuralType) -> list[Value]:
+        """List the values of the graph that could feed a port, or any port of a type, without any assumption.
 
-        return [value for value in self.values() if fits_alone(wanted, value.type)]
+        `wanted` is a type, or a port of this graph such as "ctc.targets_len" ("ctc[1].targets_len" in the
+        second call of a module), which is looked at beside what else is connected there; the likeliest
+        values come first.
+        """
+        from neumo.graph.candidates import candidates_for
+
+        return candidates_for(self, wanted)
 
     def summary(self, factory: Counting | None = None) -> Summary:
         """Tell the modules with kind, role and ports, and what goes in and comes out; it prints as a table.

@@ -68,8 +68,10 @@ class MultiData(DataLayer):
                 code="field",
                 fixes=[*did_you_mean(str(self.how), WAYS), 'how is "zip" or "cross"'],
             )
-        if len(self.layers) < 2:
-            raise ConfigError(f"MultiData has {len(self.layers)} layers, expected 2 or more", code="field")
+        several = isinstance(self.layers, tuple | list)  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not several or len(self.layers) < 2:
+            got = f"{len(self.layers)} layers" if several else f"{self.layers!r} as its layers"
+            raise ConfigError(f"MultiData has {got}, expected 2 data layers or more", code="field")
         for layer in self.layers:
             if not isinstance(layer, DataLayer):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise ConfigError(f"MultiData.layers has {layer!r}, which is no data layer", code="field")
