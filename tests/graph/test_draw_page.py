@@ -23,10 +23,11 @@ from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
 from neumo.graph.module import DataLayer, NeuralModule
 from neumo.graph.signature import Signature
-from neumo.types import Acoustic, B, F, Ids, Loss, Mel, T
+from neumo.types import Acoustic, Audio, B, F, Ids, Lengths, Loss, Mel, T
 
 from . import specs
 from .pictures import large, small, wide
+from .test_rules import WRONG
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
 
@@ -86,6 +87,14 @@ class Frames(DataLayer):
 
     def signature(self) -> Signature:
         return Signature(gives={"x": Acoustic()[B, F(8), T], "tags": Ids()[B, T]})
+
+
+@dataclass(frozen=True)
+class Soft(NeuralModule):
+    """Prefers a window, but takes any."""
+
+    def signature(self) -> Signature:
+        return Signature(takes={"mel": Mel(window="hann")[B, F, T]}, gives={"audio": Audio()[B, T * 256]})
 
 
 def tagging() -> Graph:
@@ -356,20 +365,48 @@ def test_differences_that_are_let_pass_and_findings_are_marked() -> None:
         assert line in page
 
 
-def test_findings_of_the_rules_reach_the_drawing() -> None:
-    data = specs.SpeechData(specs.EN).named("data")()
-    feats = specs.MelSpectrogram().named("mel")(audio=data.audio, audio_len=data.audio_len)
-    graph = Graph("odd", "train", {"mel": feats.mel})
+@pytest.mark.parametrize("name", WRONG)
+def test_findings_of_the_rules_reach_the_drawing(name: str) -> None:
+    graph = WRONG[name][2]()
     drawn = sketch(graph)
-    found = [note.text for note in drawn.notes]
-    found += [note.text for box in drawn.boxes for note in box.notes]
-    found += [note.text for link in drawn.links for note in link.notes]
-    told = [
-        f"{finding.sentence} [{finding.rule}]"
-        for finding in graph.findings()
-        if finding.rule != "unused-output"
-    ]
-    assert sorted(found) == sorted(told)
+    on_links = [note.text for link in drawn.links for note in link.notes if note.kind == "finding"]
+    elsewhere = [note.text for note in drawn.notes]
+    elsewhere += [note.text for box in drawn.boxes for note in box.notes if note.kind == "finding"]
+    told = [each for each in graph.findings() if each.rule != "unused-output"]
+    assert sorted(on_links + elsewhere) == sorted(f"{each.sentence} [{each.rule}]" for each in told)
+    assert len(on_links) == sum(each.step is not None and each.port in each.step.inputs for each in told)
+
+
+def test_a_finding_that_the_graph_does_without_is_not_drawn() -> None:
+    name = next(name for name, (rule, _, _) in WRONG.items() if rule == "padding")
+    graph = WRONG[name][2]()
+    quiet = Graph(outputs=graph.outputs, silence={"padding": "all of one length"})
+    assert "[padding]" in to_text(graph)
+    assert "[padding]" not in to_text(quiet)
+
+
+def test_a_difference_that_is_let_pass_is_drawn() -> None:
+    spoken = inputs(mel=Mel(window="hamming")[B, F(80), T])
+    graph = Graph("g", outputs={"audio": Soft().named("soft")(mel=spoken.mel).audio})
+    (link,) = sketch(graph).links
+    assert link.notes == (Note("warning", "window is hamming, not hann"),)
+    assert "    !  mel: window is hamming, not hann\n" in to_text(graph)
+
+
+def test_a_step_of_a_recipe_tells_its_line(tmp_path: Path) -> None:
+    x = inputs(x=Acoustic()[B, F(64), T])
+    Graph("g", outputs={"y": specs.Down().named("half")(x=x.x).x}).save(tmp_path / "g.yaml")
+    (_, box) = sketch(Graph.load(tmp_path / "g.yaml")).boxes
+    assert re.search(r"g\.yaml:\d+", box.place)
+
+
+def test_sizes_that_nobody_knows_are_drawn() -> None:
+    x = inputs(x=Acoustic()[B, F(64), T(None)], n=Lengths()[B])
+    drawn = sketch(Graph("g", outputs={"x": x.x, "n": x.n}), traces=True)
+    assert [mark.text for mark in drawn.boxes[0].gives[0].marks] == ["B", "F=64", "T=?"]
+    assert drawn.boxes[0].gives[0].marks[2].symbols == ()
+    assert [mark.slot for mark in drawn.boxes[0].gives[1].marks] == [0]
+    assert page_of([drawn], "x")
 
 
 def test_a_module_of_several_graphs_has_one_tag_in_all_of_them() -> None:
