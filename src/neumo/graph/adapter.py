@@ -7,7 +7,18 @@ from typing import Any, ClassVar, Self
 
 from neumo.graph.module import NeuralModule, Role, module_fields
 from neumo.graph.signature import Signature
-from neumo.types import Element, NeuralType, Vocab
+from neumo.types import (
+    Element,
+    Environment,
+    NeuralType,
+    Outcome,
+    PortError,
+    Row,
+    Vocab,
+    compare,
+)
+
+_SURE = (Outcome.SAME, Outcome.SUBTYPE, Outcome.BOUND)
 
 
 class Adapter(NeuralModule):
@@ -51,11 +62,26 @@ class ShapedAdapter(Adapter):
     def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for the axes and the facets of this very value."""
         found = given.get(self.entry)
-        if found is None or not self.accepts(found):
+        if found is None:
             return self.signature()
+        if not self.accepts(found):
+            return self._refusing(found)
         return Signature(
             takes={self.entry: NeuralType(found.element, found.axes)},
             gives={self.exit: NeuralType(self.convert(found.element), found.axes)},
+        )
+
+    def _refusing(self, found: NeuralType) -> Signature:
+        """Give the ports that refuse a value, or object to it where they would not."""
+        stated = self.signature()
+        if compare(stated.takes[self.entry], found, Environment()).outcome not in _SURE:
+            return stated
+        raise PortError(
+            f"{self.notation()} is not exact for {found}",
+            code="adapter",
+            details=[Row("given", str(found)), Row("wanted", str(stated.takes[self.entry]))],
+            why=(type(self).__doc__ or "").split("\n\n")[0].replace("\n    ", " "),
+            data={"port": self.entry},
         )
 
     def accepts(self, given: NeuralType) -> bool:

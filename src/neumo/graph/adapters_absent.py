@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, Self
 
 from neumo.graph.adapter import Adapter
 from neumo.graph.signature import Signature
-from neumo.types import ANY, Any_, B, ConfigError, Lengths, Mask, NeuralType
+from neumo.types import ANY, Any_, B, ConfigError, Lengths, Mask, NeuralType, PortError
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class Default(Adapter):
         wanted = found.element.dtype
         like = given["like"].element.dtype if "like" in given else wanted
         if wanted not in ("any", self.numbers or like):
-            raise ConfigError(
+            raise PortError(
                 f"{self.notation()} would be {self.numbers or like}, but {found.element.label} are {wanted}",
-                code="field",
+                code="dtype",
                 fixes=[f"set numbers={wanted}"],
             )
         return Signature(

@@ -145,8 +145,7 @@ class Advice:
 
     def _doubts(self, mismatch: Mismatch, result: NeuralType) -> tuple[Obligation, ...] | None:
         """List what has to be assumed of a result, or None if the refused value had said more than that."""
-        wanted = self.call.env.type(mismatch.wanted).as_single()
-        found = compare(wanted, result, Environment()).obligations
+        found = compare(mismatch.wanted.as_single(), result, Environment()).obligations
         unsaid = (
             obligation.axis is None and getattr(mismatch.value.type.element, obligation.facet, None) is None
             for obligation in found
@@ -181,7 +180,7 @@ class Advice:
         words = [
             f"{port}={'its ' + other.port if isinstance(other, Before) else self.around.spell(other)}"
             for port, other in applied.beside.items()
-            if isinstance(other, Before) or id(other) not in others
+            if isinstance(other, Before) or id(other) not in others or not _comes_out(applied, other)
         ]
         return f"with {', '.join(words)}" if words else ""
 
@@ -239,6 +238,11 @@ class Advice:
                     results[v.port] if v.step is step and v.port in results else v.type for v in values
                 ]
         return types
+
+
+def _comes_out(applied: Applied, value: Value) -> bool:
+    """Say whether a value goes through this very adapter."""
+    return any(through is value for through, _, _ in applied.passed)
 
 
 def _may_feed(wanted: NeuralType, given: NeuralType) -> bool:
