@@ -524,3 +524,25 @@ def test_no_error_of_these_is_without_a_way_out() -> None:
     ):  # type: ignore[arg-type]
         with pytest.raises(NeumoError):
             wrong()
+
+
+def test_outputs_of_a_recipe_are_told_apart_by_step() -> None:
+    text = """
+neumo: 1
+modules: {data: {kind: Points}, a: {kind: Taylor}, b: {kind: Taylor}}
+graphs:
+  g:
+    steps: {batch: data(), one: a(x=batch.x), two: b(x=batch.x), three: b(x=batch.x)}
+    outputs: [one.y, two.y, three.y]
+"""
+    graph = load_recipe(text).graph()
+    assert list(graph.outputs) == ["y", "two_y", "three_y"]
+    assert graph.outputs["y"].step.module is graph["a"]
+
+
+def test_what_is_silenced_is_saved_and_loaded() -> None:
+    why = {"unused-output": "the targets are for another graph"}
+    graph = Graph("g", outputs=Points().named("data")(), silence=why)
+    again = load_recipe(recipe_text(graph)).graph()
+    assert again == graph
+    assert again.silence == why

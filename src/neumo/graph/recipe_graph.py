@@ -328,7 +328,9 @@ class GraphReader:
         for name, child in cast("Any", pairs):
             try:
                 reference = parse_reference(child)
-                outputs[name or reference.port or reference.step] = self._value(reference, "outputs", {})
+                value = self._value(reference, "outputs", {})
+                port = reference.port or reference.step
+                outputs[name or (port if port not in outputs else f"{reference.step}_{port}")] = value
             except NeumoError as error:
                 self.scope.problems.append(error)
             except Spoilt:
