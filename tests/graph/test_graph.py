@@ -227,7 +227,17 @@ def test_a_graph_of_a_thousand_steps_needs_no_stack() -> None:
 
 def test_outputs_have_to_be_values_with_names() -> None:
     batch = SpeechData(EN)()
-    for wrong in (None, {}, {"batch": batch}, {"x": 3}, {"a b": batch.audio}, [3], []):
+    for wrong in (
+        None,
+        {},
+        {"batch": batch},
+        {"x": 3},
+        {"a b": batch.audio},
+        {"class": batch.audio},
+        {"_x": batch.audio},
+        [3],
+        [],
+    ):
         with pytest.raises(GraphError) as caught:
             Graph(outputs=wrong)
         assert caught.value.code == "output"

@@ -35,9 +35,10 @@ class GraphInputs(NeuralModule):
 
 @dataclass(frozen=True)
 class GraphPorts(NeuralModule):
-    """Takes what a graph takes: used to check the call of a graph inside another one."""
+    """Takes what a graph takes and gives what it gives: checks the call of a graph inside another one."""
 
     ports: Mapping[str, NeuralType] = field(default_factory=_no_ports)
+    results: Mapping[str, NeuralType] = field(default_factory=_no_ports)
 
     @classmethod
     def of(cls, graph: Graph) -> GraphPorts:
@@ -46,13 +47,13 @@ class GraphPorts(NeuralModule):
         for name, value in graph.inputs.items():
             module = value.step.module
             declared[name] = module.ports[name] if isinstance(module, GraphInputs) else value.type
-        ports = cls(declared)
+        ports = cls(declared, {name: value.type for name, value in graph.outputs.items()})
         ports.__dict__["_name"] = graph.name  # what messages call it; any text may name a graph
         return ports
 
     def signature(self) -> Signature:
-        """Take the declared ports, and give nothing."""
-        return Signature(takes=self.ports)
+        """Take the declared ports, and give the outputs as they are where the graph stands alone."""
+        return Signature(takes=self.ports, gives=self.results)
 
 
 def inputs(**ports: NeuralType) -> Record:

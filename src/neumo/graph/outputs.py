@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from keyword import iskeyword
 from typing import NoReturn, TypeAlias, cast
 
 from neumo.graph.value import Record, Value, values_of
@@ -42,7 +43,7 @@ def _listed(outputs: object) -> Iterable[object]:
 def _named(name: object, value: object) -> Chosen:
     if isinstance(value, Record) and len(value) == 1:
         (value,) = value
-    if not isinstance(name, str) or not name.isidentifier():
+    if not isinstance(name, str) or not name.isidentifier() or iskeyword(name) or name.startswith("_"):
         _refuse(f"{name!r} cannot name an output")
     if not isinstance(value, Value):
         _refuse(f"output {name!r} is {_kind(value)}, not a value of a graph")
