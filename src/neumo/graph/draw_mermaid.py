@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from neumo.graph.draw_parts import Box, Link, Sketch, Socket
+from neumo.graph.draw_parts import Box, Link, Sketch, Socket, short_type, shorten
 from neumo.graph.draw_sketch import sketch
 
 if TYPE_CHECKING:
     from neumo.graph.graph import Graph
 
+_LINE: Final = 44  # letters of a type that stay on one line
 _CLASSES: Final = {
     "inputs": "fill:#f1f5f9,stroke:#475569,color:#0f172a",
     "data": "fill:#e0f2fe,stroke:#0369a1,color:#0f172a",
@@ -56,7 +57,9 @@ def _shape(box: Box) -> str:
 
 def _label(socket: Socket, port: str) -> str:
     ports = socket.name if port in {"", socket.name} else f"{socket.name} → {port}"
-    return f"{_quote(ports)}<br/>{_quote(socket.type)}"
+    kind, axes = shorten(socket.element), short_type(socket.axes)
+    parts = [kind + axes] if len(kind + axes) <= _LINE else [kind, axes]
+    return "<br/>".join(_quote(part) for part in [ports, *parts])
 
 
 def _signs(link: Link) -> str:
@@ -71,4 +74,4 @@ def _arrow(label: str, minor: bool) -> str:
 
 def _quote(text: str) -> str:
     """Mermaid reads entities written with `#`: quotes, brackets and the sign itself would end a label."""
-    return re.sub(r'[#"<>&`]', lambda sign: f"#{ord(sign[0])};", text)
+    return re.sub(r'[#"<>&`]', lambda sign: f"#{ord(sign[0])};", " ".join(text.split()))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Literal
+from typing import Final, Literal
 
 from neumo.graph.draw_sizes import Hop, Key, Slot
+
+LONGEST: Final = 34  # letters of an element or of settings in a picture; the whole is in the tooltip
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,16 @@ def short_type(text: str) -> str:
     'Ids(en[28])[B, U]'
     """
     return re.sub(r"(\[\d+\])#[0-9a-f]{8}", r"\1", text)
+
+
+def shorten(text: str, longest: int = LONGEST) -> str:
+    """Cut a type or settings to what can be read at a glance.
+
+    >>> shorten("Ids(en[28]#5a34be53)", 8)
+    'Ids(en[…'
+    """
+    text = short_type(text)
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def clock_text(clock: Fraction) -> str:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from neumo.graph.draw_fold import EDGE, place, turn_path
+from neumo.graph.draw_fold import EDGE, LABEL, place, turn_path
 from neumo.graph.draw_layout import Layout, Tile, Wire, arrange
-from neumo.graph.draw_parts import Box, Link, Mark, Note, Sketch, Socket, clock_text, short_type
+from neumo.graph.draw_parts import Box, Link, Mark, Note, Sketch, Socket, clock_text, shorten
 from neumo.graph.draw_sketch import sketch
 from neumo.graph.draw_style import ROLES, TAGS, svg_style
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 MONO: Final = 6.95  # width of a letter of the 11.5 px monospace font, px
 SANS: Final = 7.9  # mean width of a letter of the 14 px bold font, px
 SMALL: Final = 6.2  # mean width of a letter of the 11.5 px font, px
-LONGEST: Final = 34  # letters of an element or of settings; the whole is in the tooltip
 LONGEST_MARK: Final = 24  # letters of one axis
 
 
@@ -80,6 +79,12 @@ class _Drawing:
             return ""
         return f'{self.name(**names)} tabindex="0" role="button" aria-label="{escape(label)}"'
 
+    def area(self, x: float, y: float, width: float, height: float) -> str:
+        """Let a port of a live picture be hit between its words, too."""
+        return (
+            f'<path class="n-area" d="M{x:.0f} {y:.0f}h{width:.0f}v{height:.0f}h-{width:.0f}z"/>' * self.live
+        )
+
     def wires(self) -> list[str]:
         """Draw each wire once, although several links may share it."""
         users: dict[Wire, list[int]] = {}
@@ -139,8 +144,10 @@ class _Drawing:
         reach = self.reach(f"{box.title}, {label}", p=self.ports[box.key, socket.name, False])
         ring = "" if socket.used else f'<circle class="n-open" cx="{x:.1f}" cy="{tile.y:.1f}" r="3"/>'
         faint = "" if socket.used else " n-unused"
+        wide = _caption(socket) - 4
         return (
             f'<g class="n-in{faint}"{reach}><title>{escape(label)}</title>{ring}'
+            f"{self.area(x - wide / 2, tile.y - 8, wide, 24)}"
             f"{_text('n-port', x, tile.y + 13, socket.caption, 'middle')}</g>"
         )
 
@@ -153,6 +160,7 @@ class _Drawing:
         return (
             f'<g class="n-out{faint}"{reach}><title>{escape(title)}</title>'
             f'<circle cx="{x:.1f}" cy="{bottom:.1f}" r="3"/>'
+            + self.area(x - 6, bottom - 18, _column(socket) - 4, 18 + LABEL - 4)
             + _text("n-port", x - 3, bottom - 6, socket.caption)
             + self.element(socket, x + 7, bottom + 15)
             + self.axes(socket, x + 7, bottom + 30)
@@ -163,7 +171,7 @@ class _Drawing:
         """The element; what lengths count can be followed as an axis can."""
         measured = [mark for mark in socket.marks if isinstance(mark.slot, str)]
         who = self.name(x=len(socket.marks) - 1, s=_numbers(measured[-1])) if measured else ""
-        return f'<text class="n-type" x="{x:.1f}" y="{y:.1f}"{who}>{escape(_cut(socket.element))}</text>'
+        return f'<text class="n-type" x="{x:.1f}" y="{y:.1f}"{who}>{escape(shorten(socket.element))}</text>'
 
     def axes(self, socket: Socket, x: float, y: float) -> str:
         words = _axis_words(socket)
@@ -214,7 +222,7 @@ def _arrange_twice(boxes: dict[str, Box], links: list[tuple[str, str, str, str]]
 
 
 def _tile(box: Box) -> Tile:
-    ins = [len(socket.caption) * MONO + 14 for socket in box.takes]
+    ins = [_caption(socket) for socket in box.takes]
     outs = [_column(socket) for socket in box.gives]
     heading = max(len(box.title) * SANS, len(_subtitle(box)) * SMALL) + 28
     width = max(heading, sum(ins) + 8, sum(outs) + 8, 64.0)
@@ -232,10 +240,14 @@ def _tile(box: Box) -> Tile:
     return tile
 
 
+def _caption(socket: Socket) -> float:
+    return len(socket.caption) * MONO + 14
+
+
 def _column(socket: Socket) -> float:
     words = _axis_words(socket)
     axes = sum(len(word) + 2 for _, word in words) + len(_clock_words(socket)) if words else len(socket.axes)
-    return max(len(socket.caption), len(_cut(socket.element)) + 1, axes + 1) * MONO + 20
+    return max(len(socket.caption), len(shorten(socket.element)) + 1, axes + 1) * MONO + 20
 
 
 def _height(box: Box) -> float:
@@ -244,7 +256,7 @@ def _height(box: Box) -> float:
 
 def _axis_words(socket: Socket) -> list[tuple[Mark, str]]:
     """The axes of a type, each cut to what can be read at a glance."""
-    return [(mark, _cut(mark.text, LONGEST_MARK)) for mark in socket.marks if isinstance(mark.slot, int)]
+    return [(mark, shorten(mark.text, LONGEST_MARK)) for mark in socket.marks if isinstance(mark.slot, int)]
 
 
 def _clock_words(socket: Socket) -> str:
@@ -260,13 +272,8 @@ def _numbers(mark: Mark) -> str:
 def _subtitle(box: Box) -> str:
     if not box.kind:
         return ""
-    inside = f"({_cut(box.settings)})" if box.settings else ""
+    inside = f"({shorten(box.settings)})" if box.settings else ""
     return f"{box.kind}{inside}" + (f" · shared by {box.shared} steps" if box.shared > 1 else "")
-
-
-def _cut(text: str, longest: int = LONGEST) -> str:
-    text = short_type(text)
-    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def _note(notes: Iterable[Note], x: float, y: float) -> str:
