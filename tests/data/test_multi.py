@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from neumo.data import DataReport, DataSource, Dropped
-from neumo.data.multi import CrossSource, ZipSource
+from neumo.data.multi import CrossSource, ZipSource, zip_sources
 from neumo.engine import NeuralFactory
+from neumo.engine.preflight import Foreseeing
 from neumo.graph.graph import Graph
 from neumo.graph.module import DataLayer
 from neumo.graph.multi import MultiData
@@ -176,6 +177,41 @@ def test_sources_that_report_nothing_have_no_report() -> None:
 def test_sources_travel_to_worker_processes() -> None:
     source = pickle.loads(pickle.dumps(pairs([0, 1], [0, 1], kind=CrossSource)))
     assert len(source) == 4
+
+
+class Speech(Numbers):
+    """Knows lengths and texts beforehand."""
+
+    frames = np.array([100, 200, 300])
+
+    @property
+    def indices(self) -> np.ndarray:
+        return np.array(self.kept)
+
+    def text_ids(self, index: int) -> np.ndarray:
+        return np.arange(index)
+
+    def exclude(self, indices: Any, reason: str) -> None:
+        self.kept = [index for index in self.kept if index not in set(indices)]
+
+
+def test_pairs_know_beforehand_what_their_first_source_knows() -> None:
+    ports = [[("text", "text"), ("audio_len", "audio_len")], [("b", "b")]]
+    source = zip_sources([Speech("a", range(3)), Numbers("b", range(3))], ports)
+    assert isinstance(source, Foreseeing)
+    assert source.frames.tolist() == [100, 200, 300]
+    assert source.text_ids(2).tolist() == [0, 1]
+    source.exclude([1], "too short")
+    assert (source.indices.tolist(), len(source), source.batches(0)) == ([0, 2], 2, [[0, 2]])
+
+
+@pytest.mark.parametrize(
+    ("first", "port"), [(Speech("a", range(3)), "words"), (Numbers("a", range(3)), "text")]
+)
+def test_pairs_know_nothing_beforehand_of_ports_that_were_renamed(first: Any, port: str) -> None:
+    ports = [[("text", port), ("audio_len", "audio_len")], [("b", "b")]]
+    source = zip_sources([first, Numbers("b", range(3))], ports)
+    assert not isinstance(source, Foreseeing)
 
 
 # The specification

@@ -122,6 +122,42 @@ class ZipSource(_Joined):
         )
 
 
+class ForeseeingZip(ZipSource):
+    """Pairs whose first source knows the length and the text of its items before they are read."""
+
+    @property
+    def indices(self) -> np.ndarray:
+        """Give the indices of the pairs that take part, int64 [len(self)]."""
+        return self._first.indices
+
+    @property
+    def frames(self) -> np.ndarray:
+        """Give how many samples the recording of each item of the first source has, int64 [N]."""
+        return self._first.frames
+
+    def text_ids(self, index: int) -> np.ndarray:
+        """Give the text of an item of the first source as ids, int64 [U]."""
+        return self._first.text_ids(index)
+
+    def exclude(self, indices: Iterable[int], reason: str) -> None:
+        """Leave pairs out from now on, for a reason that the report gives."""
+        self._first.exclude(indices, reason)
+
+    @property
+    def _first(self) -> Any:
+        return self.sources[0]
+
+
+def zip_sources(sources: Sequence[DataSource], ports: Ports) -> ZipSource:
+    """Put items of the same index together; what the first source knows beforehand the pairs know, too.
+
+    That holds as long as its `text` and `audio_len` keep their names: by them it is known whose they are.
+    """
+    foresees = all(hasattr(sources[0], name) for name in ("indices", "frames", "text_ids", "exclude"))
+    kept = {("text", "text"), ("audio_len", "audio_len")} <= set(ports[0])
+    return ForeseeingZip(sources, ports) if foresees and kept else ZipSource(sources, ports)
+
+
 class CrossSource(_Joined):
     """Puts every item of each source together with every item of the others, in batches of its own.
 

@@ -126,7 +126,7 @@ class MultiData(DataLayer):
         room = importlib.import_module("neumo.data.multi")  # by name: the data is read above this room
         opened = [layer.open(seed) for layer in self.layers]
         if self.how == "zip":
-            return room.ZipSource(opened, self.ports)
+            return room.zip_sources(opened, self.ports)
         size = 16 if self.batch_size is None else self.batch_size
         return room.CrossSource(
             opened, self.ports, batch_size=size, shuffle=self.shuffle is not False, seed=seed
