@@ -274,6 +274,14 @@ class Rescore(NeuralModule):
 
 
 @dataclass(frozen=True)
+class Group(NeuralModule):
+    """Probabilities of groups of labels."""
+
+    def signature(self) -> Signature:
+        return Signature(takes={"scores": Scores()[B, T, V]}, gives={"probs": Probs()[B, T, V("G")]})
+
+
+@dataclass(frozen=True)
 class ToOthers(NeuralModule):
     """Scores over one vocabulary to probabilities over another one."""
 

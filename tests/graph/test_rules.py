@@ -47,6 +47,7 @@ from .rule_specs import (
     Encoder,
     FrameLoss,
     Front,
+    Group,
     Head,
     ListPool,
     MeanPool,
@@ -396,6 +397,18 @@ def probabilities_that_nobody_knows_to_be_some() -> Graph:
     return Graph(outputs={"p": Normalise()(scores=scores).probs})
 
 
+@wrong("softmax-twice", "Normalise.scores")
+def probabilities_of_labels_that_nobody_names() -> Graph:
+    given = inputs(p=Probs()[B, T, V])
+    return Graph(outputs={"p": Normalise()(scores=given.p).probs})
+
+
+@right
+def probabilities_of_groups_of_labels() -> Graph:
+    given = inputs(p=Probs()[B, T, V])
+    return Graph(outputs={"p": Group()(scores=given.p).probs})
+
+
 @right
 def logits_that_are_normalised_once() -> Graph:
     given = inputs(x=Features()[B, F(WIDTH), T])
@@ -585,6 +598,12 @@ def one_layer_for_a_space_that_nobody_names() -> Graph:
     batch, dense = Sentences()(), Dense()
     one, two = Spaced("bert")(ids=batch.ids).x, Embed()(ids=batch.ids).x
     return Graph(outputs={"one": dense(x=one).x, "two": dense(x=two).x})
+
+
+@right
+def one_embedding_of_ids_that_nobody_names() -> Graph:
+    given, embed = inputs(a=Ids()[B, T], b=Ids(LABELS)[B, U]), Embed()
+    return Graph(outputs={"a": embed(ids=given.a).x, "b": embed(ids=given.b).x})
 
 
 # unused-output

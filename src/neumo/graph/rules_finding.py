@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +21,7 @@ class Finding:
 
     `about` names the port or the module, `step` and `port` where that was written, `severity` comes from the
     rule. `silenced` is the reason for which the graph does without the rule, and empty where it does not.
+    The rows of the error, the path through the graph and the ways out are found when somebody reads them.
 
     >>> finding = Finding("padding", "encoder gets no lengths for mel", "encoder.mel")
     >>> print(finding)
@@ -32,10 +33,10 @@ class Finding:
     about: str = ""
     step: Step | None = field(default=None, repr=False, compare=False)
     port: str | None = None
-    details: tuple[Row | str, ...] = ()
+    rows: Callable[[], Iterable[Row | str]] | None = field(default=None, repr=False, compare=False)
     why: tuple[str, ...] = ()
     trail: Callable[[], str] | None = field(default=None, repr=False, compare=False)
-    fixes: tuple[Fix, ...] = ()
+    ways: Callable[[], Iterable[Fix]] | None = field(default=None, repr=False, compare=False)
     severity: Severity = "error"
     graph: str = ""
     silenced: str = ""
@@ -55,13 +56,18 @@ class Finding:
         """The way through the graph, from a source to where the finding is; empty where none is shown."""
         return "" if self.trail is None else self.trail()
 
+    @property
+    def fixes(self) -> tuple[Fix, ...]:
+        """The ways out; beside these, the rule can be silenced."""
+        return () if self.ways is None else tuple(self.ways())
+
     def error(self) -> GraphError:
         """Make the error that says all of it; its code is the name of the rule."""
         return GraphError(
             self.sentence,
             code=self.rule,
             where=lambda: self.where,
-            details=self.details,
+            details=() if self.rows is None else self.rows(),
             why=self.why,
             path=self.path,
             fixes=[*self.fixes, self._silence()],

@@ -139,14 +139,8 @@ def _open_axes(edge: _Edge, padded: Padded) -> Iterator[tuple[Axis, list[str], V
 def _finding(edge: _Edge, axis: Axis, meters: list[str], known: Value, view: View) -> Finding:
     step, port = edge.step, edge.port
     label = view.label(step)
-    takes = signature_of(step.module).takes
-    rows = [
-        Row("given", str(edge.value.type), f"made by {view.made(edge.value.step)}"),
-        Row("padded", str(known.type), f"{view.name(known)} says how much of a row is real"),
-        *(Row("open", f"{meter}: {takes[meter]}") for meter in meters),
-    ]
     if meters:
-        what = f"{label} is not told where the padding of {port} begins: {' and '.join(meters)} is left out"
+        what = f"{label} is not told where the padding of {port} begins: {' or '.join(meters)} is left out"
     else:
         what = f"{label} cannot be told where the padding of {port} begins: it has no port for lengths"
     return Finding(
@@ -155,14 +149,23 @@ def _finding(edge: _Edge, axis: Axis, meters: list[str], known: Value, view: Vie
         f"{label}.{port}",
         step,
         port,
-        details=tuple(rows),
+        rows=lambda: _rows(edge, meters, known, view),
         why=(
             f"{label} computes with several positions of {port} along {axis.size}, so the padding behind a "
             "short row would count as well: the same row would come out differently in another batch.",
         ),
         trail=lambda: view.path(step, port, lambda value: _shares(value, axis)),
-        fixes=_ways_out(edge, axis, meters, view),
+        ways=lambda: _ways_out(edge, axis, meters, view),
     )
+
+
+def _rows(edge: _Edge, meters: list[str], known: Value, view: View) -> list[Row]:
+    takes = signature_of(edge.step.module).takes
+    return [
+        Row("given", str(edge.value.type), f"made by {view.made(edge.value.step)}"),
+        Row("padded", str(known.type), f"{view.name(known)} says how much of a row is real"),
+        *(Row("open", f"{meter}: {takes[meter]}") for meter in meters),
+    ]
 
 
 def _shares(value: Value, axis: Axis) -> bool:
@@ -181,7 +184,7 @@ def _ways_out(edge: _Edge, axis: Axis, meters: list[str], view: View) -> tuple[F
     assert axis.size is not None
     here = view.position[id(edge.step)]
     fitting = [
-        Fix(f"{meter}={view.name(value)}", "fits")
+        Fix(f"{meter}={view.spell(value)}", "fits")
         for meter in meters
         for value in view.meters.get(axis.size, [])
         if view.position[id(value.step)] < here and fits_alone(takes[meter].as_required(), value.type)
@@ -189,11 +192,9 @@ def _ways_out(edge: _Edge, axis: Axis, meters: list[str], view: View) -> tuple[F
     if fitting:
         return tuple(fitting[:2])
     kind = type(edge.step.module).__name__
-    size = signature_of(edge.step.module).takes[edge.port].axes
-    measured = next((each for each in size if _is_time(each)), axis)
     if meters:
         return (Fix(f"connect {meters[0]}, such as the lengths that come with {view.name(edge.value)}"),)
     return (
-        Fix(f"give {kind} a port such as {edge.port}_len: Lengths({measured})[B], and use it"),
+        Fix(f"give {kind} a port such as {edge.port}_len: Lengths(T)[B], and use it"),
         Fix(f"if {kind} works position by position: mixes = () in the class"),
     )

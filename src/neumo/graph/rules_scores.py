@@ -116,10 +116,10 @@ def _softmax_finding(step: Step, port: str, origin: Value, view: View) -> Findin
         f"{label}.{port}",
         step,
         port,
-        details=(Row("given", str(origin.type), f"made by {view.made(origin.step)}"),),
+        rows=lambda: (Row("given", str(origin.type), f"made by {view.made(origin.step)}"),),
         why=(why,),
         trail=lambda: view.path(step, port, lambda value: isinstance(value.type.element, Scores | Any_)),
-        fixes=tuple(fixes),
+        ways=lambda: tuple(fixes),
     )
 
 
@@ -192,12 +192,12 @@ def _meaning_finding(view: View, step: Step, port: str, differing: Mapping[str, 
         f"{label}.{port}",
         step,
         port,
-        details=(
+        rows=lambda: (
             Row("first", before, _place(use.view, use.step)),
             Row("then", now, _place(view, step)),
         ),
         why=(why,),
-        fixes=(
+        ways=lambda: (
             Fix(f"make a second {type(step.module).__name__}: two objects are two sets of weights"),
             Fix("convert one of the two values before it"),
         ),

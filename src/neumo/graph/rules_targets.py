@@ -79,13 +79,13 @@ def _leak_finding(name: str, value: Value, leak: Value, view: View) -> Finding:
         name,
         reader,
         port,
-        details=(Row("target", f"{view.name(leak)}: {leak.type}", f"made by {view.made(leak.step)}"),),
+        rows=lambda: (Row("target", f"{view.name(leak)}: {leak.type}", f"made by {view.made(leak.step)}"),),
         why=(
             f"Graph {view.graph.name!r} is for inference, where nobody knows the target; and figures of a "
             "model that sees it are too good.",
         ),
         trail=lambda: " -> ".join([view.name(leak), *(view.label(step) for step, _ in back[1:]), name]),
-        fixes=(
+        ways=lambda: (
             Fix(f"leave {view.label(reader)}.{port} open, if it is there for training only"),
             Fix(f"compute {name!r} by a module that decodes step by step"),
             Fix("mode train, if this graph is for training"),
@@ -171,7 +171,7 @@ def _unused(value: Value, view: View, why: str, fix: str) -> Finding:
         name,
         value.step,
         value.port,
-        details=(Row("given", str(value.type), f"made by {view.made(value.step)}"),),
+        rows=lambda: (Row("given", str(value.type), f"made by {view.made(value.step)}"),),
         why=(why,),
-        fixes=(Fix(fix),),
+        ways=lambda: (Fix(fix),),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from neumo.graph.inputs import GraphInputs
 from neumo.graph.module import NeuralModule, label_of
+from neumo.graph.source import TextSite
 from neumo.graph.value import Step, Value
 from neumo.types import GraphError, Lengths, Loss, Mask, NeuralType, Size
 
@@ -55,6 +57,18 @@ class View:
     def name(self, value: Value) -> str:
         """Name a value by module and port: `mel.mel_len`."""
         return f"{self.label(value.step)}.{value.port}"
+
+    def spell(self, value: Value) -> str:
+        """Write a value as the user does where its record is used; by module where that cannot be seen."""
+        made = value.step
+        if isinstance(made.module, GraphInputs) and isinstance(made.location, TextSite):
+            return value.port  # in a recipe, open inputs have no record
+        for user, given in self.users.get(id(made), []):
+            port = next(name for name, each in user.edges() if each is given)
+            record = _record_of(user, port, given)
+            if record is not None:
+                return f"{record}.{value.port}"
+        return self.name(value)
 
     def made(self, step: Step) -> str:
         """Say which module made something, and on which line."""
@@ -157,7 +171,7 @@ class View:
         """Give the steps from a source's value to a value, each with the port where it comes in."""
         came: dict[int, tuple[Step, str]] = {}  # id of a step -> the step behind it, and its port there
         pending = [value.step]
-        while pending:
+        while True:
             step = pending.pop()
             for port, given in step.edges():
                 if given.step is source.step:
@@ -166,7 +180,6 @@ class View:
                 elif id(given.step) not in came:
                     came[id(given.step)] = (step, port)
                     pending.append(given.step)
-        return []
 
 
 def _chain(step: Step, came: dict[int, tuple[Step, str]]) -> list[tuple[Step, str]]:
@@ -175,6 +188,16 @@ def _chain(step: Step, came: dict[int, tuple[Step, str]]) -> list[tuple[Step, st
         step, port = came[id(step)]
         chain.append((step, port))
     return chain
+
+
+def _record_of(user: Step, port: str, given: Value) -> str | None:
+    """Read in the user's text how the record is called of which a value went into a port."""
+    if user.location is None:
+        return None
+    place = user.location.place(port)
+    written = place.text[place.start : place.end]
+    found = re.fullmatch(rf"{port}\s*=\s*([A-Za-z_][\w.]*)\.{given.port}", written)
+    return None if found is None else found[1]
 
 
 def carries_gradient(value: Value) -> bool:

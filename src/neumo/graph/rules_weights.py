@@ -36,9 +36,9 @@ def find_idle_losses(view: View) -> Iterator[Finding]:
         f"there is nothing to train: no weight can change {view.name(loss)}",
         view.name(loss),
         loss.step,
-        details=tuple({f"{view.label(step)}: {_state(step, view)}": None for step in steps}),
+        rows=lambda: tuple({f"{view.label(step)}: {_state(step, view)}": None for step in steps}),
         why=tuple(why),
-        fixes=tuple(Fix(text) for text in fixes),
+        ways=lambda: tuple(Fix(text) for text in fixes),
     )
 
 
@@ -105,7 +105,7 @@ def _untrained(step: Step, view: View) -> Finding:
         label,
         step,
         why=(why,),
-        fixes=(
+        ways=lambda: (
             Fix(f"let a loss depend on {label}"),
             Fix(f"freeze {label}, if it is to stay as it is"),
         ),
@@ -133,7 +133,7 @@ def _never(step: Step, view: View, training: list[str]) -> Finding:
         label,
         step,
         why=(f"Graph {' and '.join(map(repr, training))} trains other modules than this one.",),
-        fixes=(
+        ways=lambda: (
             Fix(f"use the module of {' or '.join(map(repr, training))}: one object is one set of weights"),
             Fix("train.weights=FILE, if they are trained already"),
         ),

@@ -1,0 +1,143 @@
+"""The whole message of each rule, as it is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from neumo.graph.graph import Graph
+from neumo.graph.inputs import inputs
+from neumo.graph.rules import Finding, find, find_between
+from neumo.graph.yaml import load_recipe
+from neumo.types import B, F, Features, Ids, Lengths, T, U
+
+from .rule_specs import (
+    LABELS,
+    OTHERS,
+    WIDTH,
+    Alignments,
+    Attention,
+    BareConv,
+    CrossEntropy,
+    Dense,
+    EditLoss,
+    Embed,
+    Encoder,
+    Front,
+    Head,
+    ProbHead,
+    Search,
+    Sharpen,
+    Speech,
+    Speller,
+)
+from .snapshots import ROOT, expect
+
+
+def shown(name: str, findings: list[Finding]) -> None:
+    (finding,) = findings
+    expect(f"rule_{name}", finding.error().render())
+
+
+@pytest.fixture(autouse=True)
+def at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def test_padding() -> None:
+    batch = Speech()()
+    frames = Front()(audio=batch.audio, audio_len=batch.audio_len)
+    states = Encoder()(mel=frames.mel)
+    shown("padding", find(Graph("infer", "infer", {"encoded": states.encoded})))
+
+
+def test_padding_of_a_memory_with_a_mask_or_lengths() -> None:
+    given = inputs(x=Features()[B, F(WIDTH), T], x_len=Lengths(T)[B], q=Features()[B, F(WIDTH), U])
+    attended = Attention().named("attend")(query=given.q, memory=given.x)
+    shown("padding_mask", find(Graph("read", "both", {"x": attended.x, "n": given.x_len})))
+
+
+def test_padding_of_a_module_that_cannot_be_told() -> None:
+    given = inputs(x=Features()[B, F(WIDTH), T], x_len=Lengths(T)[B])
+    filtered = BareConv()(x=given.x)
+    shown("padding_no_port", find(Graph("filter", "both", {"x": filtered.x, "n": given.x_len})))
+
+
+def test_loss_behind_indices() -> None:
+    batch = Speech()()
+    frames = Front()(audio=batch.audio, audio_len=batch.audio_len)
+    states = Encoder()(mel=frames.mel, mel_len=frames.mel_len)
+    scores = ProbHead()(x=states.encoded).log_probs
+    heard = Search()(scores=scores, scores_len=states.encoded_len)
+    loss = EditLoss()(hypothesis=heard.ids, reference=batch.text)
+    shown("loss_reaches_weights", find(Graph("train", "train", {"loss": loss.loss})))
+
+
+def test_softmax_twice() -> None:
+    given = inputs(ids=Ids(LABELS)[B, T], tags=Ids(OTHERS)[B, T])
+    scores = ProbHead(OTHERS).named("tagger")(x=Embed()(ids=given.ids).x)
+    sharp = Sharpen()(scores=scores.log_probs)
+    loss = CrossEntropy()(logits=sharp.logits, targets=given.tags)
+    shown("softmax_twice", find(Graph("train", "train", {"loss": loss.loss})))
+
+
+def test_target_in_inference() -> None:
+    batch = Speech()()
+    frames = Front()(audio=batch.audio, audio_len=batch.audio_len)
+    states = Encoder()(mel=frames.mel, mel_len=frames.mel_len)
+    spelt = Speller()(encoded=states.encoded, encoded_len=states.encoded_len, said=batch.text)
+    shown("target_in_inference", find(Graph("infer", "infer", {"logits": spelt.logits})))
+
+
+def test_one_module_two_vocabularies() -> None:
+    given = inputs(spoken=Ids(LABELS)[B, T], written=Ids(OTHERS)[B, U])
+    embed = Embed().named("embed")
+    one = embed(ids=given.spoken)
+    two = embed(ids=given.written)
+    shown("two_vocabularies", find(Graph(outputs={"one": one.x, "two": two.x})))
+
+
+def test_untrained_module() -> None:
+    given = inputs(x=Features()[B, F(WIDTH), T], tags=Ids(OTHERS)[B, T])
+    loss = CrossEntropy()(logits=Head(OTHERS)(x=given.x).logits, targets=given.tags)
+    scores = Head(LABELS).named("second")(x=given.x)
+    graph = Graph("train", "train", {"loss": loss.loss, "scores": scores.logits})
+    shown("untrained_module", find(graph))
+
+
+def test_unused_output() -> None:
+    given = inputs(x=Features()[B, F(WIDTH), T], x_len=Lengths(T)[B])
+    shown("unused_output", find(Graph("infer", "infer", {"x": Dense()(x=given.x).x})))
+
+
+def test_never_trained() -> None:
+    batch = Speech()()
+    frames = Front()(audio=batch.audio, audio_len=batch.audio_len)
+    states = Encoder()(mel=frames.mel, mel_len=frames.mel_len)
+    loss = Alignments()(
+        log_probs=ProbHead()(x=states.encoded).log_probs,
+        log_probs_len=states.encoded_len,
+        targets=batch.text,
+        targets_len=batch.text_len,
+    )
+    other = ProbHead()(x=states.encoded)
+    train = Graph("train", "train", {"loss": loss.loss})
+    infer = Graph("infer", "infer", {"scores": other.log_probs, "n": states.encoded_len})
+    shown("never_trained", find_between({"train": train, "infer": infer}))
+
+
+def test_a_recipe_is_pointed_at_in_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("recipe.yaml").write_text(
+        "neumo: 1\n"
+        "modules: {slow: {kind: Resample, source: 16000, target: 8000}}\n"
+        "graphs:\n"
+        "  narrow:\n"
+        "    inputs: {audio: 'Audio(rate=16000)[B, T]', n: 'Lengths(T)[B]'}\n"
+        "    steps:\n"
+        "      out: slow(audio=audio)\n"
+        "    outputs: {audio: out.audio, n: n}\n"
+    )
+    graph = load_recipe("recipe.yaml").graph("narrow")
+    shown("padding_recipe", find(graph))
