@@ -256,6 +256,10 @@ def test_a_size_that_an_open_one_would_tell_is_no_mistake() -> None:
     with collect(raises=False):
         up = Up()(x=SpeechData(EN)().text)
     assert found(lambda: Add()(a=up.x, b=Up()(x=up.x).x)) == []
+    half = inputs(x=Acoustic()[B, F(8), T]).x
+    with collect(raises=False) as errors:
+        Halves()(whole=up.x, half=half)
+    assert errors == []
 
 
 def test_transposed_values_go_on_in_the_order_that_was_wanted() -> None:

@@ -12,6 +12,7 @@ import typer
 from neumo.cli.recipes import read_recipe
 
 if TYPE_CHECKING:
+    from neumo.engine.dry_run import DryRun
     from neumo.engine.recipe import Actions
     from neumo.graph.graph import Graph
     from neumo.graph.recipe import Recipe
@@ -25,12 +26,17 @@ def check(
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Override fields: modules.mel.n_mels=80.")
     ] = None,
+    run: Annotated[
+        bool, typer.Option("--run", help="Run each graph once on a generated batch as well; needs torch.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Check a recipe: every field, connection, setting and rule of its graphs, all mistakes at once.
 
     Nothing is run and no data is read; neither torch nor another framework is needed. Warnings are printed;
-    rules that the recipe silences are listed with the reasons. Exits with 1 if the recipe is wrong.
+    rules that the recipe silences are listed with the reasons. With --run each graph runs once on a batch that
+    is made from its types, with every guard on; a graph that is trained goes back to its weights. Exits with 1
+    if the recipe is wrong.
     """
     start = time.perf_counter()
     found = read_recipe(recipe, overrides or [], whole=True)
@@ -41,12 +47,20 @@ def check(
         actions = read_actions(found)
     findings = check_findings(found, actions, has_weights=recipe.endswith(".neumo"))
     seconds = time.perf_counter() - start
+    runs = run_once(found, actions) if run else []
     if json:
-        result = {"ok": True, **report(found, findings)}
+        result = {"ok": True, **report(found, findings)} | ({"runs": [*map(vars, runs)]} if run else {})
         typer.echo(json_text.dumps(result, ensure_ascii=False, indent=2))
         return
-    for line in _lines(recipe, found, findings, seconds):
+    for line in [*_lines(recipe, found, findings, seconds), *(f"  ran      {each}" for each in runs)]:
         typer.echo(line)
+
+
+def run_once(recipe: Recipe, actions: Actions | None) -> list[DryRun]:
+    """Run each graph of a recipe once on a batch made from its types."""
+    from neumo.engine.dry_run import dry_runs
+
+    return dry_runs(recipe, actions)
 
 
 def check_findings(

@@ -95,20 +95,39 @@ def edge_check(wanted: NeuralType, given: NeuralType) -> Callable[[Any, Numbers]
     """
     fixed = [(number, axis.size.constant) for number, axis in enumerate(wanted.axes) if axis.size is not None]
     element = wanted.element
+    kind = element.dtype if given.element.dtype == "any" else "any"  # what the given type does not say
     numeric: ValueCheck = _nothing
     if isinstance(element, Ids) and getattr(given.element, "vocab", None) is None:
         numeric = _ids(element)
     elif isinstance(element, Audio) and getattr(given.element, "peak", None) is None:
         numeric = _audio(element)
+    elif isinstance(element, LogProbs | Probs) and not isinstance(given.element, type(element)):
+        numeric = _sums_to_one(wanted)
 
     def check(tensor: Any, numbers: Numbers) -> str | None:
         shape = getattr(tensor, "shape", ())
         for number, size in fixed:
             if size is not None and (number >= len(shape) or shape[number] != size):
                 return f"axis {number} must be {size} long, and the shape is {tuple(shape)}"
+        if kind != "any" and hasattr(tensor, "dtype") and (found := dtype_class(tensor)) != kind:
+            return f"it holds {found} numbers, not {kind}"
         return numeric(tensor, numbers, {})
 
     return check
+
+
+def dtype_class(tensor: Any) -> str:
+    """Say which class of numbers a tensor of any framework holds: float, int, bool, or the name of another.
+
+    >>> import numpy
+    >>> dtype_class(numpy.zeros(2, numpy.int32))
+    'int'
+    """
+    dtype = str(tensor.dtype)
+    for kind in ("float", "bool", "int"):
+        if kind in dtype:
+            return kind
+    return dtype
 
 
 def _nothing(tensor: Any, numbers: Numbers, sizes: Mapping[Symbol, int]) -> str | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from neumo.engine.plan import SPARE
 from neumo.engine.value_checks import Numbers, edge_check, value_check
+from neumo.engine.value_checks import dtype_class as dtype_class
 from neumo.graph.module import label_of, signature_of
 from neumo.types import NeuralType, PortError, Size, Symbol
 from neumo.types.errors import ConfigError, Row, did_you_mean
@@ -145,9 +146,15 @@ def _values(plan: Plan, *, everything: bool) -> Iterator[tuple[int, Value]]:
 
 
 def _type_guard(value: Value) -> Guard:
-    """Compile a type into one function of a tensor and the sizes that are bound so far."""
-    kind, optional, name = value.type.element.dtype, value.type.optional, value.port
-    axes = [_axis_guard(number, str(axis), axis.size, name) for number, axis in enumerate(value.type.axes)]
+    return type_guard(value.type, value.port)
+
+
+def type_guard(type: NeuralType, name: str) -> Guard:
+    """Compile a type into one function of a value and the sizes that are bound so far; `name` is its port."""
+    if is_held(type):
+        return _held_guard(type, name)
+    kind, optional = type.element.dtype, type.optional
+    axes = [_axis_guard(number, str(axis), axis.size, name) for number, axis in enumerate(type.axes)]
     rank = len(axes)
 
     def guard(tensor: Any, bound: Bound) -> str | None:
@@ -155,7 +162,7 @@ def _type_guard(value: Value) -> Guard:
             return None if optional else "it is None, and its type is not optional"
         shape = getattr(tensor, "shape", None)
         if shape is None:
-            return f"it is a {type(tensor).__name__}"
+            return f"it is a {tensor.__class__.__name__}"
         if len(shape) != rank:
             return f"it has {len(shape)} axes, not {rank}"
         for number, axis in enumerate(axes):
@@ -164,6 +171,45 @@ def _type_guard(value: Value) -> Guard:
                 return wrong
         found = dtype_class(tensor)
         return None if kind in (found, "any") else f"it holds {found} numbers ({tensor.dtype}), not {kind}"
+
+    return guard
+
+
+def is_held(type: NeuralType) -> bool:
+    """Say whether values of a type are Python's: a list of tensors, a struct, a text."""
+    return type.element.nested or type.element.dtype == "str" or any(axis.listed for axis in type.axes)
+
+
+def _held_guard(type: NeuralType, name: str) -> Guard:
+    """Look into lists and structs; a text has nothing to look at."""
+    if type.axes and type.axes[0].listed:
+        along = _axis_guard(0, str(type.axes[0]), type.axes[0].size, name)
+        inner, word = type_guard(type.with_axes(*type.axes[1:]).as_required(), name), "a list"
+    else:
+        fields: Mapping[str, NeuralType] = getattr(type.element, "fields", {})
+        parts = {field: type_guard(wanted, f"{name}.{field}") for field, wanted in fields.items()}
+        word = "a mapping" if type.element.nested else "a text"
+
+    def of_list(value: Any, bound: Bound) -> str | None:
+        wrong = along(len(value), bound)
+        told = ((at, inner(part, bound)) for at, part in enumerate(value) if wrong is None)
+        return wrong or next((f"item {at}: {text}" for at, text in told if text), None)
+
+    def of_fields(value: Any, bound: Bound) -> str | None:
+        told = ((field, guard(value.get(field), bound)) for field, guard in parts.items())
+        return next((f"field {field}: {text}" for field, text in told if text), None)
+
+    kinds: dict[str, tuple[Any, Any]] = {
+        "a list": (list | tuple, of_list),
+        "a mapping": (Mapping, of_fields),
+        "a text": (str, lambda value, bound: None),
+    }
+    kind, look = kinds[word]
+
+    def guard(value: Any, bound: Bound) -> str | None:
+        if value is None:
+            return None if type.optional else "it is None, and its type is not optional"
+        return look(value, bound) if isinstance(value, kind) else f"it is a {value.__class__.__name__}, not {word}"
 
     return guard
 
@@ -199,20 +245,6 @@ def _axis_guard(number: int, text: str, size: Size | None, name: str) -> Callabl
         return f"axis {number}: {size} = {wanted} with {because}, here {length}"
 
     return computed
-
-
-def dtype_class(tensor: Any) -> str:
-    """Say which class of numbers a tensor of any framework holds: float, int, bool, or the name of another.
-
-    >>> import numpy
-    >>> dtype_class(numpy.zeros(2, numpy.int32))
-    'int'
-    """
-    dtype = str(tensor.dtype)
-    for kind in ("float", "bool", "int"):
-        if kind in dtype:
-            return kind
-    return dtype
 
 
 def _trusted(step: PlanStep) -> Iterator[tuple[int, str, NeuralType, Value, Any]]:

@@ -61,10 +61,12 @@ class Assume(NeuralModule):
         found = given.get("value")
         if found is None:
             return self.signature()
-        false = list(_contradictions(self.type, found))
+        claimed, false = self.type, list(_denied(self.type, found))
+        if claimed.rank == found.rank:
+            claimed = _claimed(self.type, found)
+            false += _denied_axes(claimed, found)
         if false:
             raise _refusal(self.type, found, false)
-        claimed = _claimed(self.type, found)
         known = frozenset(symbol for symbol in claimed.symbols() if symbol.rigid)
         return Signature(
             takes={"value": found},
@@ -94,8 +96,8 @@ def assume(value: Value, type: NeuralType, *, reason: str) -> Value:
     return Assume(type, reason)(value=value).value
 
 
-def _contradictions(claimed: NeuralType, found: NeuralType) -> Iterator[str]:
-    """Say what the type of a value denies of a claim."""
+def _denied(claimed: NeuralType, found: NeuralType) -> Iterator[str]:
+    """Say what the type of a value denies of a claim: its numbers, its facets, its rank."""
     want, have = claimed.element, found.element
     if "any" not in (want.dtype, have.dtype) and want.dtype != have.dtype:
         yield f"its numbers are {have.dtype}, not {want.dtype}"
@@ -105,10 +107,17 @@ def _contradictions(claimed: NeuralType, found: NeuralType) -> Iterator[str]:
             yield f"{name} is {facet_text(two)}, not {facet_text(one)}"
     if claimed.rank != found.rank:
         yield f"it has {found.rank} axes, not {claimed.rank}"
-        return
+
+
+def _denied_axes(claimed: NeuralType, found: NeuralType) -> Iterator[str]:
+    """Say which axes of a claim the type of the value denies."""
     for n, (axis, other) in enumerate(zip(claimed.axes, found.axes, strict=True)):
-        if axis.size is not None and other.size is not None and _never_equal(axis.size, other.size):
+        if axis.listed != other.listed:
+            yield f"axis {n} is {'a list' if other.listed else 'no list'}"
+        elif axis.size is not None and other.size is not None and _never_equal(axis.size, other.size):
             yield f"axis {n} is {other.size} long, not {axis.size}"
+        elif axis.clock is not None and other.clock is not None and axis.clock != other.clock:
+            yield f"axis {n} has {other.clock} steps a second, not {axis.clock}"
 
 
 def _both_known(one: object, two: object) -> bool:
@@ -138,6 +147,7 @@ def _claimed(claimed: NeuralType, found: NeuralType) -> NeuralType:
         if w.symbol is not None and not w.symbol.rigid and h.size is not None
     }
     axes = {w.symbol: h for w, h in same if w.symbol is not None and h.vocab is not None}
+    clocks = {w.symbol: h.clock for w, h in same if w.symbol is not None and h.clock is not None}
     element, given = claimed.element, found.element
     shared = _shared(element, given)
     for name in shared:  # lengths that are still lengths count what they counted
@@ -150,7 +160,7 @@ def _claimed(claimed: NeuralType, found: NeuralType) -> NeuralType:
         if getattr(element, name) is None or isinstance(getattr(element, name), Var)
     }
     element = cast("Any", replace)(element, **open_facets) if open_facets else element
-    return claimed.with_element(element).substitute(sizes, {}, axes)
+    return claimed.with_element(element).substitute(sizes, {}, axes, clocks)
 
 
 def _refusal(claimed: NeuralType, found: NeuralType, false: list[str]) -> PortError:

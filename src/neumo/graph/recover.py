@@ -79,7 +79,8 @@ def _depends_on_types(call: Call, errors: Sequence[PortError]) -> bool:
     if type(call.module).signature_for is NeuralModule.signature_for:
         return False
     sources = [v for s in call.inputs.values() for v in (s if isinstance(s, tuple) else (s,))]
-    return bool(errors) or any(value.step.doubt is Doubt.ALL for value in sources)
+    objected = bool(call.objections)  # then the ports are those that the module states for anything
+    return (bool(errors) and not objected) or any(value.step.doubt is Doubt.ALL for value in sources)
 
 
 def _bind_unknown(call: Call, env: Environment) -> frozenset[Symbol]:

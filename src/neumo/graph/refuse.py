@@ -23,7 +23,9 @@ def refusals(call: Call, positional: Sequence[object], missing: Sequence[str]) -
         excused = {*missing, *wrong, *(port for port in call.arguments if port not in call.inputs)}
         call.mismatches = [m for m in call.mismatches if m not in unsolved or not _follows(call, m, excused)]
     mismatched: list[PortError] = []
-    if call.mismatches:
+    if call.objections:
+        call.mismatches = []  # the module has said it in its own words
+    elif call.mismatches:
         from neumo.graph.diagnose import mismatch_errors
 
         mismatched = mismatch_errors(call)
