@@ -9,7 +9,7 @@ from neumo.types.errors import BackendError
 if TYPE_CHECKING:
     from neumo.graph.module import NeuralModule
 
-_SIGNS: Final = ("allocate memory", "out of memory", "overflow", "Invalid size", "too large")
+_SIGNS: Final = ("allocate memory", "out of memory", "overflow", "invalid size", "too large")
 
 
 def is_about_memory(error: Exception) -> bool:
@@ -20,7 +20,7 @@ def is_about_memory(error: Exception) -> bool:
     >>> is_about_memory(TypeError("Linear() takes 2 arguments"))
     False
     """
-    return isinstance(error, MemoryError) or any(sign in str(error) for sign in _SIGNS)
+    return isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in _SIGNS)
 
 
 def too_large(name: str, spec: NeuralModule, error: Exception) -> BackendError:
