@@ -80,7 +80,7 @@ def data_step(graph: Graph, steps: Iterable[Step]) -> Step:
         fixes = ["connect a data layer such as SpeechData", "infer(graph, inputs={...}) takes arrays"]
     elif layers:
         what = f"graph {graph.name!r} reads from {len(layers)} data layers, and an action reads from one"
-        fixes = ["make one data layer that gives all ports"]
+        fixes = ["MultiData(layers=(...)) makes one data layer of several"]
     else:
         what = f"graph {graph.name!r} has no data layer, so there is nothing to run it on"
         fixes = ["connect a data layer such as SpeechData"]
