@@ -110,7 +110,7 @@ def axes(draw: st.DrawFn) -> Axis:
     if form == 2:
         vocab = draw(vocabs())
         return Axis(Kind.VOCAB, len(vocab), vocab)
-    return Axis(kind, draw(sizes), None, clock)
+    return Axis(kind, draw(sizes.filter(lambda size: not size.negative)), None, clock)
 
 
 texts = st.one_of(

@@ -224,6 +224,11 @@ def test_a_size_below_zero_is_seen(size, negative):
     assert size.negative is negative
 
 
+def test_a_rounding_that_occurs_twice_prints_twice():
+    third = T // 3
+    assert str(third * 2 + third * 3 // 5) == "2*(T//3) + (3*(T//3))//5"
+
+
 def test_five_hundred_roundings_inside_one_another_print():
     size = T
     for n in range(500):

@@ -13,7 +13,19 @@ from fractions import Fraction
 from typing import Any, Literal, cast
 
 from neumo.types.axis import Axis, Kind, scaled_clock
-from neumo.types.element import Any_, Audio, Element, Facet, Logits, LogProbs, Mask, Probs, Var, facets_of
+from neumo.types.element import (
+    Any_,
+    Audio,
+    Element,
+    Facet,
+    Lengths,
+    Logits,
+    LogProbs,
+    Mask,
+    Probs,
+    Var,
+    facets_of,
+)
 from neumo.types.environment import Binding, Environment
 from neumo.types.gap import SizeGap, gap, same_size, slopes
 from neumo.types.notation import facet_text
@@ -296,7 +308,7 @@ class _Check:
             self.vocab(known, wanted, given, var)
         else:
             sentence = f"{known.name} is {facet_text(given)}, not {facet_text(wanted)}"
-            code = "mask" if issubclass(cls, Mask) else "lengths" if known.name == "unit" else "facet"
+            code = "mask" if issubclass(cls, Mask) else "lengths" if issubclass(cls, Lengths) else "facet"
             self.differ(known, code, wanted, given, sentence, var)
 
     def vocab(self, known: Facet, wanted: Vocab | AtLeast, given: Vocab | AtLeast, var: Var | None) -> None:

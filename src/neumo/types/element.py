@@ -22,13 +22,14 @@ A facet is None while unknown, a value, or a `Var` that is solved at connection.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from neumo.types.axis import Axis
+from neumo.types.axis import Axis, Clocks
 from neumo.types.errors import ConfigError, did_you_mean
-from neumo.types.size import Size
+from neumo.types.size import Size, Symbol
 from neumo.types.vocab import AtLeast, Vocab
 
 if TYPE_CHECKING:
@@ -269,6 +270,33 @@ class Element:
         """Collect the facets that are sizes (what `Lengths` and `Mask` measure)."""
         names = measures(type(self))
         return tuple(v for name in names if isinstance(v := getattr(self, name), Size)) if names else ()
+
+    def substitute(
+        self,
+        sizes: Mapping[Symbol, Size],
+        facets: Mapping[Var, Any],
+        axes: Mapping[Symbol, Axis] | None = None,
+        clocks: Clocks | None = None,
+    ) -> Element:
+        """Put sizes in the place of symbols, values in that of variables; see `NeuralType.substitute`."""
+        if not (facets or measures(type(self))):
+            return self
+        changes: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            if isinstance(value, Size):
+                new = value.substitute(sizes)
+                if new is not value:
+                    changes[name] = new
+            elif isinstance(value, Var) and value in facets:
+                changes[name] = facets[value]
+        if not changes:
+            return self
+        # The values were checked when the element was made, so the copy skips __init__: this is the hot path.
+        copy = object.__new__(type(self))
+        vars(copy).update(vars(self), **changes)
+        if facets:
+            copy.settle()
+        return copy
 
     def __str__(self) -> str:
         from neumo.types.notation import element_text

@@ -413,7 +413,7 @@ class _Reader:
         self.at = before
         if self.accept("?"):
             return Axis(Kind.ANY, None)
-        size = self.size()
+        size = self.axis_size()
         implied = kind_of_size(size)
         if implied is not None:
             return Axis(implied, size)
@@ -431,7 +431,14 @@ class _Reader:
         if kind is Kind.VOCAB and (ahead == "vocab" or word in self.names or word == "blank"):
             vocab = self.plain_vocab()
             return Axis(kind, len(vocab), vocab)
-        return Axis(kind, self.size())
+        return Axis(kind, self.axis_size())
+
+    def axis_size(self) -> Size:
+        before = self.at
+        size = self.size()
+        if size.negative:
+            raise self.error(f"an axis cannot have the size {size}", at=before)
+        return size
 
     def size(self) -> Size:
         negative = self.accept("-")

@@ -245,10 +245,10 @@ class Size:
         if self._symbols is None:
             found: set[Symbol] = set()
             for atom, _ in self.terms:
-                if type(atom) is Symbol:
+                if isinstance(atom, Symbol):
                     found.add(atom)
                 else:
-                    found |= atom.symbols()  # type: ignore[union-attr]
+                    found |= atom.symbols()
             self._symbols = frozenset(found)
         return self._symbols
 

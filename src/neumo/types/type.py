@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from neumo.types.axis import Axis, Clocks, Kind
-from neumo.types.element import Element, Var, measures
+from neumo.types.element import Element, Var
 from neumo.types.errors import ConfigError
 from neumo.types.size import Size, Symbol
 
@@ -179,11 +179,7 @@ class NeuralType:
         has_facets = bool(facets) and any(var in facets for var in self.variables())
         if not has_sizes and not has_facets:
             return self
-        element = self.element
-        if element.nested:
-            element = element.substitute(sizes, facets, axes, clocks)
-        else:
-            element = _substitute_element(element, sizes, facets)
+        element = self.element.substitute(sizes, facets, axes, clocks)
         new = self.axes
         if has_sizes:
             new = tuple([axis.substitute(sizes, axes, clocks) for axis in new])
@@ -300,24 +296,3 @@ def _list_behind(element: Element, axis: Axis) -> ConfigError:
         code="list",
         why="A list holds tensors, a tensor holds no lists: list axes come first.",
     )
-
-
-def _substitute_element(element: Element, sizes: Mapping[Symbol, Size], facets: Mapping[Var, Any]) -> Element:
-    changes: dict[str, Any] = {}
-    if not (facets or measures(type(element))):
-        return element
-    for name, value in vars(element).items():
-        if isinstance(value, Size):
-            new = value.substitute(sizes)
-            if new is not value:
-                changes[name] = new
-        elif isinstance(value, Var) and value in facets:
-            changes[name] = facets[value]
-    if not changes:
-        return element
-    # The values were checked when the element was made, so the copy skips __init__: this is the hot path.
-    copy = object.__new__(type(element))
-    vars(copy).update(vars(element), **changes)
-    if facets:
-        copy.settle()
-    return copy
