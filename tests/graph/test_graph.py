@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from neumo.graph.graph import Graph, cycle_error, find_cycle
-from neumo.graph.inputs import inputs
+from neumo.graph.inputs import GraphInputs, inputs
 from neumo.graph.module import DataLayer, NeuralModule, label_of
 from neumo.graph.same import same_settings
 from neumo.graph.signature import Signature
@@ -282,6 +282,22 @@ def test_values_that_fit_a_type_are_listed() -> None:
         "mel_len",
         "encoded_len",
     ]
+
+
+def test_what_is_taken_on_trust_is_listed_with_its_place() -> None:
+    outside = inputs(audio=Audio()[B, T], audio_len=Lengths(T)[B])
+    feats = MelSpectrogram().named("mel")(audio=outside.audio, audio_len=outside.audio_len)
+    rate, peak = Graph(outputs=feats).assumptions()
+    port, obligation = rate
+    assert (port, obligation.facet, obligation.value) == ("mel.audio", "rate", 16000)
+    assert str(peak) == "mel.audio: peak = 1.0"
+    assert rate.value is outside.audio
+    assert "test_graph.py" in rate.place
+    assert rate.reason == ""
+
+
+def test_no_inputs_are_no_ports() -> None:
+    assert GraphInputs().signature() == Signature()
 
 
 def test_values_that_fit_a_port_are_listed() -> None:

@@ -26,8 +26,8 @@ class _Joined:
         self.ports = tuple(tuple(names) for names in ports)
 
     def split(self, index: int) -> Sequence[int]:
-        """Give the index of the item in each source."""
-        raise NotImplementedError
+        """Give the index of the item in each source: the same one, unless the sources are crossed."""
+        return (index,) * len(self.sources)
 
     def item(self, index: int, epoch: int) -> dict[str, Any]:
         """Read the items that belong together; an empty dict if one of them is skipped by policy."""
@@ -87,10 +87,6 @@ class ZipSource(_Joined):
 
     def __len__(self) -> int:
         return len(self.sources[0])
-
-    def split(self, index: int) -> Sequence[int]:
-        """Give the same index for each source."""
-        return (index,) * len(self.sources)
 
     def batches(self, epoch: int, *, rank: int = 0, world: int = 1) -> list[list[int]]:
         """Give the batches of the first source."""
