@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
-from .runner import HERE, expect, neumo
+from .runner import HERE, ROOT, expect, neumo
 
 RIGHT = str(HERE / "recipes" / "right.yaml")
 
@@ -55,6 +56,23 @@ def test_a_page_holds_all_graphs(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_svg_on_stdout_is_a_picture(capsys: pytest.CaptureFixture[str]) -> None:
     ET.fromstring(neumo(capsys, "show", RIGHT, "--graph", "validate", "--format", "svg").out)
+
+
+def test_the_picture_of_the_readme_is_what_its_command_draws(capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = ROOT / "src" / "neumo" / "asr" / "recipes" / "digits.yaml"
+    picture = neumo(capsys, "show", str(recipe), "--graph", "train", "--format", "svg").out
+    file = ROOT / "docs" / "pictures" / "quickstart.svg"
+    if os.environ.get("NEUMO_SNAPSHOT") == "write":
+        file.write_text(picture, encoding="utf-8")
+    assert picture == file.read_text(encoding="utf-8")
+    assert len(picture) < 60_000
+
+
+def test_modules_that_graphs_share_have_one_number_on_the_page(capsys: pytest.CaptureFixture[str]) -> None:
+    page = neumo(capsys, "show", RIGHT, "--format", "html").out
+    assert (
+        page.count("one module, with one set of weights: train.encoder, validate.encoder, infer.encoder") == 3
+    )
 
 
 def test_a_picture_holds_one_graph(capsys: pytest.CaptureFixture[str]) -> None:

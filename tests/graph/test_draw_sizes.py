@@ -139,6 +139,14 @@ def test_frames_are_followed_from_the_samples_through_hop_and_stride() -> None:
     assert story(data.text, 1) == "U from SpeechData.text"
 
 
+def test_lengths_start_where_the_axis_starts_that_they_count() -> None:
+    data = specs.SpeechData(specs.EN)()
+    assert story(data.audio_len, "of") == "T from SpeechData.audio"
+    assert story(data.text_len, 0) == "B from SpeechData.audio"
+    swapped = inputs(n=Lengths(T)[B], x=Acoustic()[B, F(64), T])
+    assert story(swapped.n, "of") == "T from inputs.x"
+
+
 def test_a_size_is_told_where_it_was_made_also_when_it_only_passed() -> None:
     x = frames()
     for _ in range(3):

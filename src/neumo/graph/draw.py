@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 from neumo.graph.draw_mermaid import to_mermaid as to_mermaid
 from neumo.graph.draw_page import to_page as to_page
+from neumo.graph.draw_sizes import size_story as size_story
+from neumo.graph.draw_sizes import trace_size as trace_size
 from neumo.graph.draw_svg import to_svg as to_svg
 from neumo.graph.draw_text import to_text as to_text
 
 if TYPE_CHECKING:
     from neumo.graph.graph import Graph
 
-__all__ = ["to_html", "to_mermaid", "to_page", "to_svg", "to_text"]
+__all__ = ["size_story", "to_html", "to_mermaid", "to_page", "to_svg", "to_text", "trace_size"]
 
 
 def to_html(graph: Graph) -> str:

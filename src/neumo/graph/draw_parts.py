@@ -140,13 +140,17 @@ def short_type(text: str) -> str:
 
 
 def shorten(text: str, longest: int = LONGEST) -> str:
-    """Cut a type or settings to what can be read at a glance.
+    """Cut a type or settings to what can be read at a glance, between two facets where that is possible.
 
-    >>> shorten("Ids(en[28]#5a34be53)", 8)
-    'Ids(en[…'
+    >>> shorten("Audio(rate=16000, peak=1.0, channels=1)"), shorten("Ids(en[28]#5a34be53)", 8)
+    ('Audio(rate=16000, peak=1.0, …)', 'Ids(en[…')
     """
     text = short_type(text)
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+    if len(text) <= longest:
+        return text
+    end = ", …)" if text.endswith(")") else ", …"
+    whole, found, _ = text[: longest - len(end) + 2].rpartition(", ")
+    return whole + end if found else text[: longest - 1] + "…"
 
 
 def clock_text(clock: Fraction) -> str:

@@ -62,12 +62,23 @@ def trace_sizes(steps: Sequence[Step], names: Mapping[int, str] | None = None) -
     for step in steps:
         at = label_of(step.module) if names is None else names[id(step)]
         signature = local_signature(step)
-        for port, value in step.outputs.items():
-            own = dict(_sizes(signature.gives[port])) if port in signature.gives else {}
-            for slot, size in _sizes(value.type):
-                hop = Hop(value, slot, size, at)
-                hops[id(step), port, slot] = _explain(hop, own.get(slot), signature, hops, settings)
+        own = {(port, slot): size for port, given in signature.gives.items() for slot, size in _sizes(given)}
+        starts: dict[Size, Hop] = {}
+        for value, slot, size in _axes_first(step):
+            hop = Hop(value, slot, size, at)
+            hop = _explain(hop, own.get((value.port, slot)), signature, hops, settings)
+            if (
+                not hop.before and size.symbol is not None
+            ):  # lengths start where the axis does that they count
+                start = starts.setdefault(size, hop)
+                hop = hop if start is hop else dataclasses.replace(hop, before=(start,))
+            hops[id(step), value.port, slot] = hop
     return hops
+
+
+def _axes_first(step: Step) -> list[tuple[Value, Slot, Size]]:
+    found = [(value, slot, size) for value in step.outputs.values() for slot, size in _sizes(value.type)]
+    return sorted(found, key=lambda each: isinstance(each[1], str))
 
 
 def size_story(hop: Hop) -> str:

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, cast
 
 from neumo.graph.draw_parts import Box, Link, Mark, Note, Origin, Setting, Sketch, Socket, short_type
-from neumo.graph.draw_sizes import local_signature, size_story, trace_sizes
+from neumo.graph.draw_sizes import local_signature, size_story, stations, trace_sizes
 from neumo.graph.module import NeuralModule, label_of, module_fields
 from neumo.graph.source import CallSite, short_path
 from neumo.types import Size, Symbol
@@ -99,7 +99,8 @@ class _Sketcher:
     def output(self, step: Step, value: Value) -> Socket:
         marks = tuple(self.marks(value))
         hops = [self.drawn.hops.get((id(step), value.port, mark.slot)) for mark in marks]
-        stories = dict.fromkeys(f"{hop.size}: {size_story(hop)}" for hop in hops if hop and hop.before)
+        changed = [hop for hop in hops if hop and any(each.rule for each in stations(hop))]
+        stories = dict.fromkeys(f"{hop.size}: {size_story(hop)}" for hop in changed)
         return Socket(
             value.port,
             str(value.type),
