@@ -199,3 +199,14 @@ def test_a_framework_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -
         Graph("g", outputs=inputs(x=X)).to_torch()
     assert caught.value.code == "missing-package"
     assert caught.value.fixes[0].text == "pip install 'neumo[torch]'"
+
+
+def test_inputs_that_were_declared_apart_have_sizes_of_their_own() -> None:
+    one = inputs(a=Acoustic()[B, F(8), T], a_len=Lengths(T)[B])
+    two = inputs(b=Acoustic()[B, F(8), T])
+    pair = Graph("pair", outputs=[Down()(x=one.a).x, Down()(x=two.b).x, one.a_len])
+    fresh = inputs(p=Acoustic()[B, F(8), T("T3")], q=Acoustic()[B, F(8), T("T4")], n=Lengths(T("T3"))[B])
+    found = pair(a=fresh.p, a_len=fresh.n, b=fresh.q)
+    assert [str(value.type.axes[-1]) for value in (found.x, found.down_2_x)] == ["ceil(T3/2)", "ceil(T4/2)"]
+    with pytest.raises(PortError, match=r"inputs.n cannot feed pair.a_len"):
+        pair(a=fresh.q, a_len=fresh.n, b=fresh.q)

@@ -124,6 +124,8 @@ def test_consumers_of_a_value_are_listed_with_their_ports() -> None:
     assert found == [(taylor, "x"), (again, "x")]
     assert [(step.module, port) for step, port in graph.consumers(one.y)] == [(error, "given")]
     assert graph.consumers(loss.loss) == []
+    with pytest.raises(GraphError, match=r"Points.x is no value of graph 'both'"):
+        graph.consumers(Points()().x)
 
 
 def test_values_have_the_types_of_their_ports() -> None:

@@ -237,8 +237,14 @@ class Graph:
         return [value for step in self.steps for value in step.outputs.values()]
 
     def consumers(self, value: Value) -> list[tuple[Step, str]]:
-        """List who takes a value, as (step, port); `value.step` is who makes it."""
-        return list(self._consumers.get((id(value.step), value.port), ()))
+        """List who takes a value, as (step, port); `value.step` is who makes it.
+
+        Raises `GraphError` for a value that is not part of this graph.
+        """
+        key = id(value.step), value.port
+        if key not in self._consumers:
+            raise GraphError(f"{value.name} is no value of graph {self.name!r}", code="output")
+        return list(self._consumers[key])
 
     def fits(self, wanted: str | NeuralType) -> list[Value]:
         """List the values of the graph that could feed a port, or any port of a type, without any assumption.
@@ -338,10 +344,12 @@ class Graph:
 
     @cached_property
     def _consumers(self) -> dict[tuple[int, str], list[tuple[Step, str]]]:
-        found: dict[tuple[int, str], list[tuple[Step, str]]] = {}
+        found: dict[tuple[int, str], list[tuple[Step, str]]] = {
+            (id(step), port): [] for step in self.steps for port in step.outputs
+        }
         for step in self.steps:
             for port, value in step.edges():
-                found.setdefault((id(value.step), value.port), []).append((step, port))
+                found[id(value.step), value.port].append((step, port))
         return found
 
     def _label(self, step: Step) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from neumo.graph.module import NeuralModule, Role
 from neumo.graph.signature import Signature
-from neumo.types import GraphError, NeuralType
+from neumo.types import GraphError, NeuralType, Size, Symbol
 
 if TYPE_CHECKING:
     from neumo.graph.graph import Graph
@@ -42,11 +42,19 @@ class GraphPorts(NeuralModule):
 
     @classmethod
     def of(cls, graph: Graph) -> GraphPorts:
-        """Make the ports out of the declarations of the open inputs."""
+        """Make the ports out of the declarations of the open inputs.
+
+        Sizes of separate calls of `inputs` have nothing in common, whatever they are called.
+        """
         declared: dict[str, NeuralType] = {}
+        apart: dict[int, dict[Symbol, Size]] = {}
         for name, value in graph.inputs.items():
             module = value.step.module
-            declared[name] = module.ports[name] if isinstance(module, GraphInputs) else value.type
+            port = module.ports[name] if isinstance(module, GraphInputs) else value.type
+            sizes = apart.setdefault(id(value.step), {})
+            new = (symbol for symbol in port.symbols() if symbol not in sizes)
+            sizes.update({symbol: symbol.fresh(rigid=False).size for symbol in new})
+            declared[name] = port.substitute(sizes)
         ports = cls(declared, {name: value.type for name, value in graph.outputs.items()})
         ports.__dict__["_name"] = graph.name  # what messages call it; any text may name a graph
         return ports
