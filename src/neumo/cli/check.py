@@ -34,8 +34,8 @@ def check(
     """Check a recipe: every field, connection, setting and rule of its graphs, all mistakes at once.
 
     Nothing is run and no data is read; neither torch nor another framework is needed. Warnings are printed;
-    rules that the recipe silences are listed with the reasons. With --run each graph runs once on a batch that
-    is made from its types, with every guard on; a graph that is trained goes back to its weights. Exits with 1
+    rules that the recipe silences are listed with the reasons. With --run each graph also runs once, on a
+    batch that is made from its types, with every guard on, and a loss goes back to its weights. Exits with 1
     if the recipe is wrong.
     """
     start = time.perf_counter()

@@ -45,7 +45,11 @@ class Guards:
         values = dict(_values(plan, everything=level != "boundary"))
         self._made = {slot: (value, _type_guard(value)) for slot, value in values.items()}
         self._numeric = (
-            {slot: value_check(value, fed=value.step.module.role == "data") for slot, value in values.items()}
+            {
+                slot: value_check(value, fed=value.step.module.role == "data")
+                for slot, value in values.items()
+                if not is_held(value.type)
+            }
             if level == "values"
             else {}
         )
@@ -181,37 +185,50 @@ def is_held(type: NeuralType) -> bool:
 
 
 def _held_guard(type: NeuralType, name: str) -> Guard:
-    """Look into lists and structs; a text has nothing to look at."""
+    """Look into a list or a struct; at a text there is nothing to look at."""
     if type.axes and type.axes[0].listed:
-        along = _axis_guard(0, str(type.axes[0]), type.axes[0].size, name)
-        inner, word = type_guard(type.with_axes(*type.axes[1:]).as_required(), name), "a list"
+        kind, word, look = list | tuple, "a list", _into_list(type, name)
+    elif type.element.nested:
+        kind, word, look = Mapping, "a mapping", _into_struct(type, name)
     else:
-        fields: Mapping[str, NeuralType] = getattr(type.element, "fields", {})
-        parts = {field: type_guard(wanted, f"{name}.{field}") for field, wanted in fields.items()}
-        word = "a mapping" if type.element.nested else "a text"
-
-    def of_list(value: Any, bound: Bound) -> str | None:
-        wrong = along(len(value), bound)
-        told = ((at, inner(part, bound)) for at, part in enumerate(value) if wrong is None)
-        return wrong or next((f"item {at}: {text}" for at, text in told if text), None)
-
-    def of_fields(value: Any, bound: Bound) -> str | None:
-        told = ((field, guard(value.get(field), bound)) for field, guard in parts.items())
-        return next((f"field {field}: {text}" for field, text in told if text), None)
-
-    kinds: dict[str, tuple[Any, Any]] = {
-        "a list": (list | tuple, of_list),
-        "a mapping": (Mapping, of_fields),
-        "a text": (str, lambda value, bound: None),
-    }
-    kind, look = kinds[word]
+        kind, word, look = str, "a text", _not_at_all
 
     def guard(value: Any, bound: Bound) -> str | None:
-        if value is None:
-            return None if type.optional else "it is None, and its type is not optional"
-        return look(value, bound) if isinstance(value, kind) else f"it is a {value.__class__.__name__}, not {word}"
+        if value is None and type.optional:
+            return None
+        return (
+            look(value, bound)
+            if isinstance(value, kind)
+            else f"it is a {value.__class__.__name__}, not {word}"
+        )
 
     return guard
+
+
+def _into_list(type: NeuralType, name: str) -> Guard:
+    along = _axis_guard(0, str(type.axes[0]), type.axes[0].size, name)
+    inner = type_guard(type.with_axes(*type.axes[1:]).as_required(), name)
+
+    def look(values: Any, bound: Bound) -> str | None:
+        told = [f"item {at}: {text}" for at, part in enumerate(values) if (text := inner(part, bound))]
+        return along(len(values), bound) or next(iter(told), None)
+
+    return look
+
+
+def _into_struct(type: NeuralType, name: str) -> Guard:
+    fields: Mapping[str, NeuralType] = getattr(type.element, "fields", {})
+    guards = {field: type_guard(wanted, f"{name}.{field}") for field, wanted in fields.items()}
+
+    def look(value: Any, bound: Bound) -> str | None:
+        told = [f"field {at}: {text}" for at, of in guards.items() if (text := of(value.get(at), bound))]
+        return next(iter(told), None)
+
+    return look
+
+
+def _not_at_all(value: Any, bound: Bound) -> str | None:
+    return None
 
 
 def _axis_guard(number: int, text: str, size: Size | None, name: str) -> Callable[[int, Bound], str | None]:
