@@ -23,6 +23,7 @@ from neumo.graph.yaml import load_recipe, recipe_text
 from neumo.types import Acoustic, B, ConfigError, DataError, F, Item, Lengths, NeumoError, PortError, T
 
 from ..engine.toys import Line, PointData, SquaredError
+from ..graph.snapshots import expect
 
 
 class Numbers:
@@ -121,6 +122,8 @@ def test_sources_of_other_items_are_not_zipped(first: Any, second: Any, words: s
         pairs(first, second)
     assert caught.value.code == "zip"
     assert words in caught.value.details
+    if words.endswith("more"):
+        expect("data_zip", caught.value.render())
 
 
 def test_all_combinations_are_the_product() -> None:

@@ -32,6 +32,7 @@ from neumo.types import (
     T,
 )
 
+from .snapshots import expect
 from .specs import EN, ConvEncoder, CTCHead, Down, MelSpectrogram, SpeechData, SumLoss
 
 X = Acoustic()[B, F(8), T]
@@ -111,7 +112,7 @@ graphs:
     with pytest.raises(GraphError) as caught:
         load_recipe(text)
     assert caught.value.code == "mode"
-    assert "found: features(audio=batch.audio" in caught.value.render()
+    expect("graph_mode", caught.value.render())
 
 
 def test_losses_that_were_left_out_are_left_out_of_a_sum() -> None:
@@ -161,6 +162,7 @@ def test_what_a_graph_does_not_have_gets_the_nearest() -> None:
         with pytest.raises(UnknownName) as caught:
             wrong()
         assert (caught.value.code, caught.value.fixes[0].text) == (code, f"did you mean {near!r}?")
+    expect("graph_unknown_module", caught.value.render())
     assert Fixed({}, "input", "graph 'x'").get("y") is None
     with pytest.raises(KeyError, match="its inputs are none"):
         Fixed({}, "input", "graph 'x'")["y"]
@@ -181,6 +183,8 @@ def test_silence_needs_a_reason(wrong: Any) -> None:
     with pytest.raises(GraphError) as caught:
         Graph("g", outputs=inputs(x=X), silence=wrong)
     assert caught.value.code == "silence"
+    if isinstance(wrong, dict) and "" in wrong.values():
+        expect("graph_silence", caught.value.render())
 
 
 def test_a_graph_asks_the_rules_about_itself() -> None:

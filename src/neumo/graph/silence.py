@@ -16,14 +16,21 @@ def check_silence(silence: object) -> dict[str, str]:
     """
     if silence is None:
         return {}
-    fixes = ['silence={"loss-reaches-weights": "the encoder is frozen on purpose"}']
     if not isinstance(silence, Mapping):
         what = f"silence maps rules to reasons, and is a {type(silence).__name__}"
-        raise GraphError(what, code="silence", fixes=fixes)
+        raise GraphError(what, code="silence", fixes=[_example("unused-output")])
     checked: dict[str, str] = {}
     for rule, reason in cast("Mapping[object, object]", silence).items():
         if not isinstance(rule, str) or not isinstance(reason, str) or not reason.strip():
-            what = f"{rule!r} is silenced without a reason"
-            raise GraphError(what, code="silence", why="Somebody will ask why.", fixes=fixes)
+            raise GraphError(
+                f"{rule!r} is silenced without a reason",
+                code="silence",
+                why="The reason is kept with the graph, in its recipe and its model file.",
+                fixes=[_example(rule)],
+            )
         checked[rule] = reason
     return checked
+
+
+def _example(rule: object) -> str:
+    return f'write silence={{"{rule}": "why this graph does without the rule"}}'
