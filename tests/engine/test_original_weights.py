@@ -1,4 +1,4 @@
-"""What users of the original toolkit rely on with weights: copies, ties, one free weight in a frozen encoder."""
+"""What users of the original toolkit rely on with weights: copies, ties, one free weight in a frozen one."""
 
 from __future__ import annotations
 

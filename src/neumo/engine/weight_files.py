@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,7 @@ _MEMBER: Final = "weights.safetensors"  # of a model file
 
 
 @contextmanager
-def weights_file(path: Path) -> Iterator[Path]:
+def weights_file(path: Path) -> Generator[Path]:
     """Give the safetensors file that a path means, for as long as it is read.
 
     Of a run folder that is its newest whole checkpoint, of a checkpoint its averaged weights if it has them,
