@@ -21,7 +21,9 @@ def check_silence(silence: object) -> dict[str, str]:
         raise GraphError(what, code="silence", fixes=[_example("unused-output")])
     checked: dict[str, str] = {}
     for rule, reason in cast("Mapping[object, object]", silence).items():
-        if not isinstance(rule, str) or not isinstance(reason, str) or not reason.strip():
+        if not isinstance(rule, str):
+            raise GraphError(f"{rule!r} is no rule", code="silence", fixes=[_example("unused-output")])
+        if not isinstance(reason, str) or not reason.strip():
             raise GraphError(
                 f"{rule!r} is silenced without a reason",
                 code="silence",
