@@ -8,34 +8,45 @@ from dataclasses import dataclass
 import pytest
 
 from neumo.graph import adapters as ad
+from neumo.graph.adapter import ShapedAdapter
+from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
 from neumo.graph.module import NeuralModule
 from neumo.graph.signature import Signature
 from neumo.types import (
+    MFCC,
     ONE,
+    Any_,
     Audio,
     B,
     C,
     ConfigError,
     F,
+    Features,
+    H,
     Ids,
+    Image,
     Lengths,
     Logits,
     LogProbs,
+    Loss,
     Mask,
     Mel,
     NeuralType,
     PortError,
     Probs,
     Spectrogram,
+    Struct,
     T,
     Text,
     U,
     V,
     Vocab,
+    W,
 )
 
-from .specs import EN, EN_SORTED, TAGS, WORDS, CTCLoss, MelSpectrogram
+from .more_specs import PIECES
+from .specs import EN, EN_SORTED, TAGS, WORDS, CTCLoss, MelSpectrogram, SumLoss
 
 LogSoftmax = ad.LogSoftmax
 AB, BA = Vocab("abc", name="abc"), Vocab("cba", name="cba")
@@ -132,6 +143,19 @@ def test_a_wrong_source_is_refused() -> None:
         (lambda: ad.Transpose("B F T", "B F"), "not the same axes"),
         (lambda: ad.Transpose("B B", "B B"), "not the same axes"),
         (lambda: ad.RemapIds(AB, Vocab("ab")).table, "no label 'c'"),
+        (lambda: ad.Reframe("none", "bos", PADDED), "'bos' is no frame"),
+        (lambda: ad.Reframe("none", "..eos", PADDED), "has no eos to add"),
+        (lambda: ad.Repower(1, 1, "ln"), "1 -> 1 is no change"),
+        (lambda: ad.Upsample(0), "cannot be multiplied by 0"),
+        (lambda: ad.LengthsToMask(axis=0), "axis 0 has the rows"),
+        (lambda: ad.Unsqueeze(-1), "no axis number -1"),
+        (lambda: ad.Squeeze(-1), "no axis number -1"),
+        (lambda: ad.Append(0), "axis 0 has the rows"),
+        (lambda: ad.Concat(1, 9), "2 to 8 values"),
+        (lambda: ad.Concat(-1), "no axis number -1"),
+        (lambda: ad.Pick("a.b"), "cannot be the name of a field"),
+        (lambda: ad.Default(0.5, "int"), "0.5 is no int"),
+        (lambda: ad.Default(2, "bool"), "2 is no bool"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(make, what: str) -> None:
@@ -264,3 +288,180 @@ def test_a_softmax_is_only_offered_over_the_last_axis() -> None:
     last, middle = Logits(vocab)[B, T, V(vocab)], Logits(vocab)[B, V(vocab), T]
     assert LogSoftmax().accepts(last)
     assert not LogSoftmax().accepts(middle)
+
+
+@pytest.mark.parametrize(
+    ("adapter", "given"),
+    [
+        (ad.Rescale("ln", "log10"), Mel(scale="ln", norm="per_feature")[B, F(8), T]),
+        (ad.Rescale("ln", "linear"), MFCC(scale="ln")[B, F(8), T]),
+        (ad.Repower(1, 2, "ln"), Mel(power=1.0, scale="ln", floor=0.0)[B, F(8), T]),
+        (ad.FlipChannels(), Image(channels="rgb", norm="imagenet")[B, C(3), H, W]),
+        (ad.ScalePixels(255.0, 1.0), Image(peak=255.0, norm="imagenet")[B, C(3), H, W]),
+    ],
+    ids=lambda value: str(value),
+)
+def test_what_is_not_exact_is_refused_where_it_is_written(adapter: ad.Adapter, given: NeuralType) -> None:
+    with pytest.raises(PortError, match="is not exact for") as caught:
+        adapter(**{adapter.entry: inputs(value=given).value})
+    assert caught.value.code == "adapter"
+
+
+def test_a_constant_has_the_kind_of_what_it_stands_for() -> None:
+    given = inputs(segments=Ids().optional()[B, T], ids=Ids()[B, T], mel=Mel()[B, T])
+    with pytest.raises(PortError, match=r"Default\(0\) would be float, but Ids are int") as caught:
+        ad.Default()(value=given.segments, like=given.mel)
+    assert [fix.text for fix in caught.value.fixes] == ["set numbers=int"]
+    assert str(ad.Default(0, "int")(value=given.segments, like=given.mel).value.type) == "Ids[B, T]"
+
+
+def test_anything_goes_through_an_adapter_of_axes_and_comes_out_as_it_was() -> None:
+    given = inputs(x=Any_()[B, F, T])
+    assert str(ad.Transpose("B F T", "T B F")(value=given.x).value.type) == "Any[T, B, F]"
+    assert str(ad.Unsqueeze(1)(value=given.x).value.type) == "Any[B, 1, F, T]"
+    with pytest.raises(PortError, match="too general"):
+        ad.LogSoftmax()(logits=given.x)
+
+
+def test_what_may_be_absent_is_refused_by_adapters_that_need_it() -> None:
+    given = inputs(x=Logits(AB).optional()[B, T, V(AB)])
+    with pytest.raises(PortError, match="may be absent"):
+        ad.LogSoftmax()(logits=given.x)
+
+
+def test_an_adapter_takes_one_value_where_several_are_given() -> None:
+    given = inputs(a=Logits(AB)[B, T, V(AB)], b=Logits(AB)[B, T, V(AB)])
+    with pytest.raises(PortError, match="cannot take a list"):
+        ad.LogSoftmax()(logits=[given.a, given.b])
+
+
+def test_one_loss_out_of_many_rows_goes_where_many_losses_go() -> None:
+    given = inputs(a=Loss()[B], b=Loss()[()])
+    one = ad.Reduce("sum")(loss=given.a)
+    assert str(SumLoss()(losses=[one.loss, given.b]).loss.type) == "Loss[]"
+
+
+def test_lists_are_refused_by_adapters_of_tensors() -> None:
+    given = inputs(x=Logits(AB)[B.list(), T, V(AB)], n=Lengths(T)[B.list()])
+    for adapter, value in ((ad.LogSoftmax(), given.x), (ad.Subsample(2), given.n)):
+        with pytest.raises(PortError) as caught:
+            adapter(**{adapter.entry: value})
+        assert caught.value.code == "list"
+
+
+def test_what_is_there_in_training_only_stays_so() -> None:
+    given = inputs(x=Logits(AB)[B, T, V(AB)].only("train"), y=Logits(AB)[B, T, V(AB)])
+    assert ad.LogSoftmax()(logits=given.x).log_probs.type.when == "train"
+    assert ad.LogSoftmax()(logits=given.y).log_probs.type.when is None
+
+
+def test_clocks_go_through_adapters() -> None:
+    given = inputs(x=Features()[B, F(4), T.at(50)], y=Features()[B, F(2), T.at(50)])
+    assert str(ad.Transpose("B F T", "B T F")(value=given.x).value.type) == "Features[B, T at 50 Hz, F=4]"
+    assert str(ad.Concat(1)(first=given.x, second=given.y).value.type) == "Features[B, F=6, T at 50 Hz]"
+
+
+def test_features_of_several_kinds_become_features() -> None:
+    given = inputs(a=Text("bert")[B, T, F(4)], b=Text()[B, T, F(2)], c=Features()[B, T, F(1)])
+    assert str(ad.Concat(2)(first=given.a, second=given.b).value.type) == "Text[B, T, F=6]"
+    joined = ad.Concat(2, 3)(first=given.a, second=given.b, third=given.c)
+    assert str(joined.value.type) == "Features[B, T, F=7]"
+    with pytest.raises(PortError, match=r"Concat\.first"):
+        ad.Concat(1)(first=given.a, second=given.b)  # one behind the other needs their lengths
+
+
+def test_sequences_are_joined_with_their_lengths() -> None:
+    given = inputs(a=Ids(EN)[B, T], n=Lengths(T)[B], b=Ids(EN)[B, U], other=Ids(TAGS)[B, U])
+    joined = ad.Append()(first=given.a, first_len=given.n, second=given.b)
+    assert str(joined.value.type.axes[1]) == str(joined.length.type.element.of) == "T + U"
+    with pytest.raises(PortError, match=r"Append\.second"):
+        ad.Append()(first=given.a, second=given.other)
+
+
+def test_the_marks_of_rows_are_those_of_the_vocabulary() -> None:
+    given = inputs(ids=Ids(PIECES, pad=0, frame="none")[B, U], n=Lengths(U)[B])
+    framed = ad.Reframe("none", "bos..eos", PIECES)(ids=given.ids, ids_len=given.n)
+    assert str(framed.ids.type.axes[1]) == "U + 2"
+    assert framed.ids.type.element.frame == "bos..eos"
+    with pytest.raises(PortError, match="Reframe needs ids_len"):
+        ad.Reframe("none", "..eos", PIECES)(ids=given.ids)
+    with pytest.raises(PortError, match="pad is 0, not -100"):
+        ad.Reframe("none", "bos..", PIECES, -100)(ids=given.ids)
+
+
+def test_an_axis_is_put_where_there_is_a_place_for_it() -> None:
+    given = inputs(x=Mel()[B, F, T])
+    assert str(ad.Unsqueeze(3)(value=given.x).value.type) == "Mel[B, F, T, 1]"
+    with pytest.raises(PortError, match=r"3 axes, not 4"):
+        ad.Unsqueeze(4)(value=given.x)
+    with pytest.raises(PortError, match=r"3 axes, not 6"):
+        ad.Squeeze(5)(value=given.x)
+
+
+def test_columns_are_put_in_order_along_the_last_axis_only() -> None:
+    with pytest.raises(PortError, match=r"Reorder\.scores"):
+        ad.Reorder(AB, BA)(scores=inputs(x=LogProbs(AB)[B, V(AB), T]).x)
+
+
+def test_a_field_that_a_struct_lacks_is_refused() -> None:
+    found = inputs(best=Struct(ids=Ids()[B, U])[()], many=Struct(ids=Ids()[U])[B.list()]).best
+    with pytest.raises(PortError, match=r"Pick\.value") as caught:
+        ad.Pick("score")(value=found)
+    assert caught.value.code == "fields"
+
+
+def test_a_field_is_picked_out_of_a_list_of_structs() -> None:
+    found = inputs(many=Struct(ids=Ids()[U], spare=Ids()[U].as_optional())[B.list()]).many
+    assert str(ad.Pick("ids")(value=found).value.type) == "Ids[list B, U]"
+    assert str(ad.Pick("spare")(value=found).value.type) == "Ids?[list B, U]"
+
+
+def test_every_adapter_says_what_it_is_in_a_message() -> None:
+    shown = {
+        "MaskToLengths(true=pad)": ad.MaskToLengths("pad"),
+        "LengthsToMask(true=pad, axis=2)": ad.LengthsToMask("pad", 2),
+        "FractionToCount(axis=2)": ad.FractionToCount(2),
+        "CountToFraction()": ad.CountToFraction(),
+        "FullLengths()": ad.FullLengths(),
+        "Upsample(by=256)": ad.Upsample(256),
+        "Offset(by=-2)": ad.Offset(-2),
+        "Repower(1 -> 2)": ad.Repower(1, 2, "ln"),
+        "Reduce(mean)": ad.Reduce(),
+        "Concat(axis=1, parts=3)": ad.Concat(1, 3),
+        "Append(axis=1)": ad.Append(),
+        "Default(1, numbers=bool)": ad.Default(1, "bool"),
+        "FlipChannels(axis=3)": ad.FlipChannels(3),
+        "Fallback()": ad.Fallback(),
+    }
+    assert {text: adapter.notation() for text, adapter in shown.items()} == {text: text for text in shown}
+
+
+def test_a_class_that_is_not_finished_says_so() -> None:
+    class Half(ad.Adapter):
+        pass
+
+    class HalfShaped(ShapedAdapter):
+        pass
+
+    with pytest.raises(NotImplementedError, match="Half proposes nothing"):
+        Half.propose(Loss()[()], Loss()[B])
+    with pytest.raises(NotImplementedError):
+        HalfShaped().accepts(Loss()[()])
+    with pytest.raises(NotImplementedError):
+        HalfShaped().convert(Loss())
+
+
+def test_nothing_says_that_a_sequence_has_to_go_on() -> None:
+    assert list(ad.Append.propose(Ids()[B, T], Ids()[B, U])) == []
+    assert list(ad.Concat.propose(Features()[B, F, T], Features()[B, F(3), T])) == []
+
+
+def test_every_adapter_is_saved_and_read_back(tmp_path) -> None:
+    given = inputs(ids=Ids(PIECES, pad=0, frame="none")[B, U], n=Lengths(U)[B], maybe=Ids().optional()[B, U])
+    framed = ad.Reframe("none", "bos..eos", PIECES)(ids=given.ids, ids_len=given.n)
+    filled = ad.Default(0, "int")(value=given.maybe, like=given.ids)
+    masked = ad.LengthsToMask("pad")(lengths=given.n, like=given.ids)
+    outputs = {"ids": framed.ids, "filled": filled.value, "mask": masked.mask}
+    graph = Graph("saved", outputs=outputs)
+    graph.save(tmp_path / "graph.yaml")
+    assert Graph.load(tmp_path / "graph.yaml") == graph

@@ -319,6 +319,7 @@ NEVER = {
     ),
     "normalised": (Mel(scale="ln")[B, F, T], Mel(scale="db", power=2.0, norm="per_feature")[B, F(8), T]),
     "other labels": (Ids(AB)[B, U], Ids(Vocab("abd"))[B, U]),
+    "what would no longer be said": (Text("bert")[B, F(96), T], Text("bert")[B, F(64), T]),
     "softmax twice": (Logits(AB)[SCORES], Probs(AB)[SCORES]),
     "marks that a vocabulary lacks": (Ids(frame="bos..")[B, U], Ids(AB, frame="none")[B, U]),
     "roles that change": (
@@ -342,7 +343,7 @@ NEVER = {
 
 @pytest.mark.parametrize("case", NEVER.values(), ids=NEVER)
 def test_what_is_not_exact_is_never_offered(case: tuple[NeuralType, NeuralType]) -> None:
-    ((_, ways),) = ways_of(refuse(one(*case, "", beside=Mel()[B, F(32), T])))
+    ((_, ways),) = ways_of(refuse(one(*case, "", beside=Mel()[B, F(32), T], more=Text("bert")[B, F(32), T])))
     assert [way.text for way in ways] == []
 
 

@@ -6,13 +6,17 @@ from dataclasses import dataclass
 
 import pytest
 
+from neumo.graph.candidates import Surroundings
+from neumo.graph.compose import Call, check
 from neumo.graph.inputs import inputs
 from neumo.graph.module import NeuralModule
 from neumo.graph.signature import Signature
-from neumo.types import Acoustic, B, F, Ids, Lengths, LogProbs, Loss, PortError, T, U, V
+from neumo.graph.ways_out import Advice
+from neumo.types import Acoustic, B, F, Ids, Lengths, LogProbs, Loss, PortError, Score, T, U, V
 
 from .more_specs import Sum
 from .specs import EN, CTCLoss, Down, SumLoss
+from .test_fixes_apply import Port
 from .test_more_graphs import swapped_lengths, swapped_scores_and_targets
 
 
@@ -87,3 +91,26 @@ def test_one_of_many_values_is_replaced_in_words() -> None:
     with pytest.raises(PortError) as caught:
         Sum()(xs=[data.a] * 5 + [half.x])
     assert caught.value.fixes[0].text == "data.b in the place of half.x"
+
+
+def test_two_values_that_are_spelled_alike_are_offered_once() -> None:
+    one, two = (inputs(loss=Loss()[()], score=Score()[()], n=Lengths(T)[B]) for _ in range(2))
+    given = {"x": one.n, "y": one.loss, "z": two.loss}
+    call = Call(Port({"x": Score()[()], "y": Loss()[()], "z": Loss()[()]}), given, None, {})
+    check(call)
+    assert [fix.text for fix in Advice(call, Surroundings(call)).fixes(call.mismatches[0])] == [
+        "x=inputs.score"
+    ]
+
+
+def test_a_setting_that_changes_nothing_is_not_offered() -> None:
+    @dataclass(frozen=True)
+    class Stubborn(NeuralModule):
+        width: int = 64
+
+        def signature(self) -> Signature:
+            return Signature(takes={"x": Acoustic()[B, F(64), T]})
+
+    with pytest.raises(PortError) as caught:
+        Stubborn()(x=inputs(x=Acoustic()[B, F(80), T]).x)
+    assert caught.value.fixes == ()

@@ -87,13 +87,18 @@ class Unsqueeze(Adapter):
 
     at: int
 
+    def __post_init__(self) -> None:
+        _check_place(self.at)
+
     def signature(self) -> Signature:
         """Take and give anything."""
         return self.ports_for({})
 
     def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for this very element and these axes."""
-        found = given.get("value") or NeuralType(Any_(), (B, T))
+        found = given.get("value")
+        if found is None or found.rank < self.at:
+            found = NeuralType(Any_(), (B, *(T(f"T{n}") for n in range(1, self.at))))
         axes = (*found.axes[: self.at], ONE, *found.axes[self.at :])
         return Signature(
             takes={"value": NeuralType(found.element, found.axes)},
@@ -116,6 +121,9 @@ class Squeeze(Adapter):
     """Takes the axis of size one at position `at` away."""
 
     at: int
+
+    def __post_init__(self) -> None:
+        _check_place(self.at)
 
     def signature(self) -> Signature:
         """Take and give anything."""
@@ -145,6 +153,11 @@ class Squeeze(Adapter):
                 for n, axis in enumerate(given.axes)
                 if axis.size is not None and axis.size.constant == 1
             )
+
+
+def _check_place(at: int) -> None:
+    if at < 0:
+        raise ConfigError(f"there is no axis number {at}", code="field", fixes=("count from 0",))
 
 
 def _axis_called(name: str) -> Axis:

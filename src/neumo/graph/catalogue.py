@@ -126,7 +126,7 @@ def _is_public(cls: type[NeuralModule]) -> bool:
     if cls.__name__.startswith("_") or "__dataclass_fields__" not in vars(cls):
         return False
     path = f"{cls.__module__}.{cls.__qualname__}"
-    return not _is_machinery(cls) and _is_newest(path, cls)
+    return not _is_machinery(cls) and lookup(path) is cls
 
 
 def _is_machinery(cls: type[NeuralModule]) -> bool:
@@ -135,13 +135,6 @@ def _is_machinery(cls: type[NeuralModule]) -> bool:
     return room.startswith("neumo.graph.") and not room.startswith(
         ("neumo.graph.adapter", "neumo.graph.multi")
     )
-
-
-def _is_newest(path: str, cls: type[NeuralModule]) -> bool:
-    try:
-        return lookup(path) is cls
-    except NeumoError:
-        return False  # a class inside of a function is not found by its path
 
 
 def describe_module(cls: type[NeuralModule]) -> dict[str, Any]:
