@@ -113,6 +113,13 @@ def test_names_that_cannot_be_read_back_are_refused(name):
 def test_wrong_sizes_are_refused():
     with pytest.raises(ConfigError, match="cannot have the size -1"):
         T(-1)
+    with pytest.raises(ConfigError, match="cannot have the size -2"):
+        F(3) - 5
+    with pytest.raises(ConfigError, match="cannot have the size -T - 1"):
+        -1 - T
+    with pytest.raises(ConfigError, match="cannot have the size -T - 1"):
+        T(-1 - T.size)
+    assert str(T - 400) == "T - 400"
     with pytest.raises(ConfigError, match="has the size 1"):
         ONE(2)
     with pytest.raises(ConfigError, match="only a vocabulary axis"):
