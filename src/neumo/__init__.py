@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # stars, so that an editor sees each room's own list; at run time names load one by one
+    from neumo.backends.torch.infer_signature import infer_signature as infer_signature
     from neumo.backends.torch.wrap import TorchModule as TorchModule
     from neumo.backends.torch.wrap import wrap as wrap
     from neumo.data import *  # noqa: F403
@@ -47,7 +48,11 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 _WHERE = {name: room for room, names in _ROOMS.items() for name in names}
-_NEED_TORCH = {"TorchModule": "neumo.backends.torch.wrap", "wrap": "neumo.backends.torch.wrap"}  # not in `*`
+_NEED_TORCH = {  # not in `*`
+    "TorchModule": "neumo.backends.torch.wrap",
+    "infer_signature": "neumo.backends.torch.infer_signature",
+    "wrap": "neumo.backends.torch.wrap",
+}
 _SUBMODULES = ("asr", "backends", "cli", "data", "engine", "graph", "hub", "metrics", "nn", "types")
 
 __all__ = ["__version__", *sorted(_WHERE)]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -1,0 +1,166 @@
+"""From sizes and dtypes to a signature: names for the symbols, kinds for the axes, elements for the ports."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from neumo.graph.signature import Signature
+from neumo.types import (
+    ONE,
+    Any_,
+    Axis,
+    Element,
+    Features,
+    Flags,
+    Ids,
+    Kind,
+    Lengths,
+    LogProbs,
+    Mask,
+    NeuralType,
+    Probs,
+    Size,
+    Symbol,
+    kind_of_size,
+)
+
+Sizes = Sequence[Size | None]
+_TIMES = ("T", "U", *(f"T{number}" for number in range(2, 100)))
+_NORMALISED = {"log_softmax": LogProbs, "_log_softmax": LogProbs, "softmax": Probs, "_softmax": Probs}
+
+
+@dataclass
+class Guess:
+    """What is known of a call: example values and sizes of the inputs, sizes and dtypes of the outputs.
+
+    `operations` names what made each output, where a trace told it. `notes` gathers what is guessed, by port.
+    """
+
+    module: nn.Module
+    values: Mapping[str, Tensor]
+    inputs: Mapping[str, Sizes]
+    outputs: Mapping[str, Sizes]
+    dtypes: Mapping[str, torch.dtype]
+    operations: Sequence[str] = ()
+    notes: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+
+    def signature(self) -> Signature:
+        """Propose the ports."""
+        names = self._names()
+        takes: dict[str, NeuralType] = {}
+        for port, sizes in self.inputs.items():
+            axes = [self._axis(port, at, size, names) for at, size in enumerate(sizes)]
+            takes[port] = NeuralType(self._input(port, axes, takes), tuple(axes))
+        gives: dict[str, NeuralType] = {}
+        for number, (port, sizes) in enumerate(self.outputs.items()):
+            operation = self.operations[number] if number < len(self.operations) else ""
+            element = self._output(port, operation)
+            axes = [self._axis(port, at, size, names) for at, size in enumerate(sizes)]
+            if isinstance(element, LogProbs | Probs) and axes and axes[-1].kind is Kind.FEATURE:
+                axes[-1] = Axis(Kind.VOCAB, axes[-1].size)
+            gives[port] = NeuralType(element, tuple(axes))
+        return Signature(takes=takes, gives=gives)
+
+    def comments(self) -> dict[str, str]:
+        """What was guessed, in a line for each port."""
+        return {port: f"guess: {', '.join(dict.fromkeys(words))}" for port, words in self.notes.items()}
+
+    def _note(self, port: str, words: str) -> None:
+        self.notes.setdefault(port, []).append(words)
+
+    def _bare(self) -> Iterator[tuple[str, int, Symbol]]:
+        for port, sizes in self.inputs.items():
+            for at, size in enumerate(sizes):
+                for symbol in sorted(size.symbols() if size is not None else (), key=lambda s: s.key):
+                    yield port, at, symbol
+
+    def _names(self) -> dict[Symbol, Size]:
+        """Call one symbol B, the two of an image H and W, and the others T, U, T2 ..."""
+        names: dict[Symbol, Size] = {}
+        for symbol in self._batch():
+            names[symbol] = Symbol("B").size
+        times = iter(_TIMES)
+        for port, at, symbol in self._bare():
+            if symbol in names:
+                continue
+            image = self.values[port].dim() == 4 and at in (2, 3) and self.values[port].is_floating_point()
+            name = ("H", "W")[at - 2] if image else next(times)
+            names[symbol] = Symbol(name).size
+        own = (size.symbols() for sizes in self.outputs.values() for size in sizes if size is not None)
+        for symbol in sorted(frozenset[Symbol]().union(*own) - names.keys(), key=lambda each: each.key):
+            names[symbol] = Symbol(f"{next(times)}'").size  # it depends on values
+        return names
+
+    def _batch(self) -> list[Symbol]:
+        """The symbol that most inputs share, the first axis before others; unless the module is time-major.
+
+        Inputs that are as long on their first axis and that the trace does not relate are of the same batch.
+        """
+        found = list(self._bare())
+        if not found:
+            return []
+        second = [symbol for _, at, symbol in found if at == 1]
+        if len(self.values) == 1 and getattr(self.module, "batch_first", True) is False and second:
+            return second[:1]
+        shared = Counter(symbol for _, symbol in {(port, symbol) for port, _, symbol in found})
+        most = max(shared.values())
+        port, at, batch = next(f for f in sorted(found, key=lambda f: f[1]) if shared[f[2]] == most)
+        length = self.values[port].shape[at]
+        others = [s for name, place, s in found if place == 0 and self.values[name].shape[0] == length]
+        return [batch, *(others if at == 0 else [])]
+
+    def _axis(self, port: str, at: int, size: Size | None, names: Mapping[Symbol, Size]) -> Axis:
+        if size is None:
+            self._note(port, f"axis {at} has a size of its own")
+            return Axis(Kind.TIME, Symbol("T'").size)
+        if not size.terms:
+            return ONE if size.const == 1 else Axis(Kind.FEATURE, size)
+        size = size.substitute(names)
+        if any("'" in symbol.name for symbol in size.symbols()):
+            self._note(port, f"axis {at} has a size of its own")
+        kind = kind_of_size(size) or Kind.ANY
+        if size.symbol is not None and kind in _WORDS and port in self.inputs:
+            self._note(port, f"axis {at} is {_WORDS[kind]}")
+        return Axis(kind, size)
+
+    def _input(self, port: str, axes: Sequence[Axis], takes: Mapping[str, NeuralType]) -> Element:
+        dtype = self.dtypes[port]
+        if dtype.is_floating_point:
+            self.notes.setdefault(port, []).insert(0, "features")
+            return Features()
+        if dtype is torch.bool:
+            self.notes.setdefault(port, []).insert(0, "a mask: add what True means, keep or pad")
+            return Mask(axes[-1].size) if axes and axes[-1].size is not None else Flags()
+        times = [axis.size for t in takes.values() for axis in t.axes if axis.kind is Kind.TIME]
+        if "len" in port and len(axes) == 1 and times:
+            self.notes.setdefault(port, []).insert(0, f"lengths of {times[0]}")
+            return Lengths(times[0])
+        if "mask" in port:
+            self.notes.setdefault(port, []).insert(0, "a mask of whole numbers: better a Mask of booleans")
+            return Any_()
+        tables = [m.num_embeddings for m in self.module.modules() if isinstance(m, nn.Embedding)]
+        labels = f"ids of {tables[0]} labels: add their Vocab" if len(tables) == 1 else "ids: add their Vocab"
+        self.notes.setdefault(port, []).insert(0, labels)
+        return Ids()
+
+    def _output(self, port: str, operation: str) -> Element:
+        dtype = self.dtypes[port]
+        if dtype is torch.bool:
+            self._note(port, "yes or no")
+            return Flags()
+        if not dtype.is_floating_point:
+            self._note(port, "ids: add their Vocab")
+            return Ids()
+        if operation in _NORMALISED:
+            self._note(port, f"the last operation is {operation.strip('_')}")
+            return _NORMALISED[operation]()
+        self._note(port, "features")
+        return Features()
+
+
+_WORDS = {Kind.BATCH: "the batch", Kind.TIME: "time", Kind.HEIGHT: "height", Kind.WIDTH: "width"}
