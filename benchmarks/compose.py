@@ -3,7 +3,8 @@
     python benchmarks/compose.py
 
 Every call of the chain connects three ports whose sizes are arithmetic over the same symbols. Target: 15 ms,
-and at most 1.5 times as much per connection for a graph of a thousand connections.
+and at most 1.5 times as much per connection for a graph of a thousand connections. A graph of 1,000 modules
+with 3,000 connections is composed, named and held against all rules in at most 500 ms.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from neumo.graph.graph import Graph
@@ -20,6 +22,7 @@ from neumo.graph.signature import Signature
 from neumo.types import Acoustic, B, F, Lengths, T
 
 TARGET_MS = 15.0
+LARGE_MS = 500.0
 
 
 @dataclass(frozen=True)
@@ -49,12 +52,17 @@ def compose(connections: int) -> Graph:
     return Graph(outputs={"y": value})
 
 
-def milliseconds(connections: int, rounds: int) -> float:
-    """The median CPU time of composing."""
+def check(connections: int) -> None:
+    """Compose a chain and hold it against the rules of whole graphs."""
+    compose(connections).findings()
+
+
+def milliseconds(work: Callable[[int], object], connections: int, rounds: int) -> float:
+    """The median CPU time of composing or checking."""
     spent: list[float] = []
     for _ in range(rounds):
         start = time.process_time()
-        compose(connections)
+        work(connections)
         spent.append(1000 * (time.process_time() - start))
     return statistics.median(spent)
 
@@ -64,9 +72,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
     compose(100)
-    short, long = milliseconds(100, options.rounds), milliseconds(1000, max(options.rounds // 5, 3))
+    few = max(options.rounds // 5, 3)
+    short, long = milliseconds(compose, 100, options.rounds), milliseconds(compose, 1000, few)
+    large = milliseconds(check, 3000, few)
     print(f"100 connections   {short:.1f} ms, {short / TARGET_MS:.2f} of the target of {TARGET_MS:.0f} ms")
     print(f"1000 connections  {long:.1f} ms, {long / short / 10:.2f} times as much per connection")
+    share = large / LARGE_MS
+    print(f"3000 connections  {large:.0f} ms with all rules, {share:.2f} of the target of {LARGE_MS:.0f} ms")
 
 
 if __name__ == "__main__":
