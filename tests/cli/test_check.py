@@ -56,6 +56,114 @@ def test_overrides_change_the_recipe(capsys: pytest.CaptureFixture[str]) -> None
     assert "did you mean 'n_mels'?" in field.err
 
 
+RULES = """
+neumo: 1
+vocabs:
+  letters: {labels: " abc"}
+modules:
+  data: {kind: SpeechData, manifest: train.jsonl, vocab: letters, rate: 8000}
+  wide: {kind: Resample, source: 8000, target: 16000}
+  mel: {kind: MelSpectrogram}
+  encoder: {kind: ConvEncoder, preset: digits, width: 64}
+  head: {kind: CTCHead, vocab: letters, width: 64}
+  other: {kind: CTCHead, vocab: letters, width: 64}
+  loss: {kind: CTCLoss, vocab: letters}
+graphs:
+  train:
+    mode: train
+    steps:
+      batch: data()
+      heard: wide(audio=batch.audio, audio_len=batch.audio_len)
+      frames: mel(audio=heard.audio, audio_len=heard.audio_len)
+      states: encoder(mel=frames.mel, mel_len=frames.mel_len)
+      scores: head(encoded=states.encoded)
+      more: other(encoded=states.encoded)
+      ctc: >-
+        loss(log_probs=scores.log_probs, log_probs_len=states.encoded_len,
+        targets=batch.text, targets_len=batch.text_len)
+    outputs: {loss: ctc.loss, more: more.log_probs}
+train: {epochs: 1}
+"""
+
+
+@pytest.fixture
+def ruled(tmp_path: Path) -> Path:
+    path = tmp_path / "recipe.yaml"
+    path.write_text(RULES)
+    return path
+
+
+def without_lengths(path: Path) -> None:
+    path.write_text(
+        RULES.replace("wide(audio=batch.audio, audio_len=batch.audio_len)", "wide(audio=batch.audio)")
+    )
+
+
+def test_warnings_of_rules_are_printed(ruled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = neumo(capsys, "check", str(ruled))
+    assert (result.code, result.err) == (0, "")
+    (line,) = [line for line in result.out.splitlines() if line.startswith("  warning")]
+    assert line.startswith("  warning  train: the loss does not reach other: its weights stay as they are")
+    assert "[untrained-module], " in line
+    assert "recipe.yaml:22" in line
+    assert neumo(capsys, "check", str(ruled), "train.freeze=[other]").out.count("  warning ") == 0
+    assert neumo(capsys, "check", str(ruled), "train.freeze=['oth*']").out.count("  warning ") == 0
+    assert neumo(capsys, "check", str(ruled), "train.freeze=['other.*']").out.count("  warning ") == 1
+
+
+def test_errors_of_rules_make_a_recipe_wrong(ruled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    without_lengths(ruled)
+    for verb in ("check", "train"):
+        result = neumo(capsys, verb, str(ruled))
+        assert (result.code, result.out) == (1, "")
+        assert result.err.startswith(
+            "GraphError[padding]: wide is not told where the padding of audio begins"
+        )
+        assert "audio_len=batch.audio_len" in result.err
+    found = json.loads(neumo(capsys, "check", str(ruled), "--json").out)
+    assert (found["ok"], found["code"]) == (False, "padding")
+
+
+def test_errors_of_all_graphs_are_told_together(ruled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    without_lengths(ruled)
+    ruled.write_text(
+        ruled.read_text().replace(
+            "train: {epochs: 1}",
+            "  infer:\n    mode: infer\n"
+            "    inputs: {audio: 'Audio(rate=8000)[B, T]', n: 'Lengths(T)[B]'}\n"
+            "    steps:\n      heard: wide(audio=audio)\n    outputs: {audio: heard.audio, n: n}\n",
+        )
+    )
+    result = neumo(capsys, "check", str(ruled))
+    assert result.code == 1
+    assert result.err.count("GraphError[padding]") == 2
+    assert "2 mistakes in" in result.err
+    assert "audio_len=n " in result.err
+
+
+def test_silenced_rules_are_listed_with_the_reason(ruled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    without_lengths(ruled)
+    silence = "mode: train\n    silence: {padding: rows are equally long, softmax-twice: who knows}"
+    ruled.write_text(ruled.read_text().replace("mode: train", silence))
+    result = neumo(capsys, "check", str(ruled))
+    assert (result.code, result.err) == (0, "")
+    assert "  silenced train: wide is not told where the padding of audio begins" in result.out
+    assert "because: rows are equally long" in result.out
+    assert "  note     train: silences softmax-twice, which it keeps" in result.out
+    found = json.loads(neumo(capsys, "check", str(ruled), "--json").out)["graphs"]["train"]["findings"]
+    assert [(each["rule"], each["silenced"]) for each in found] == [
+        ("padding", "rows are equally long"),
+        ("untrained-module", ""),
+    ]
+
+
+def test_an_unknown_rule_is_refused(ruled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ruled.write_text(RULES.replace("mode: train", "mode: train\n    silence: {paddings: why not}"))
+    result = neumo(capsys, "check", str(ruled))
+    assert result.code == 1
+    assert "did you mean 'padding'?" in result.err
+
+
 def test_settings_of_actions_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
     result = neumo(capsys, "check", str(RIGHT), "train.epoch=3")
     assert result.code == 1

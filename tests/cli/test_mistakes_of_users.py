@@ -135,10 +135,14 @@ def test_ctrl_c_says_how_to_go_on_and_going_on_loses_nothing(toy, tmp_path):
         ("train.max_minutes=0", "max_minutes=0.0 is not above 0"),
         ("train.bad_limit=0", "bad_limit=0 is not above 0"),
         ("train.evaluate={every_epochs: 0}", "every_epochs=0 is below 1"),
-        ("train.graph=infer", "has no outputs that are losses"),
+        ("train.graph=infer", "graph 'infer' is for inference, so it cannot be trained"),
         ("train.loss=nope", "has no output 'nope'"),
         ("factory.seed=-1", "seed=-1 is below 0"),
         ("factory.workers=-1", "workers=-1 is below 0"),
+        ("factory.allow=[fp16-on-cpus]", "did you mean 'fp16-on-cpu'?"),
+        ("train.early_stop={metric: wer, patience: 0}", "patience=0 is below 1"),
+        ("train.early_stop={metric: wre}", "no evaluation gives that figure"),
+        ("train.evaluate={best: wre}", "did you mean 'wer'?"),
     ],
 )
 def test_check_refuses_what_train_would_refuse(toy, tmp_path, capsys, word, said):

@@ -10,6 +10,7 @@ from neumo.graph.adapters import MaskToLengths
 from neumo.graph.assume import assume
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
+from neumo.graph.multi import MultiData
 from neumo.graph.rules import find
 from neumo.types import (
     Any_,
@@ -538,6 +539,29 @@ def a_training_that_feeds_the_text() -> Graph:
     logits = Speller()(encoded=states.encoded, encoded_len=states.encoded_len, said=batch.text).logits
     loss = CrossEntropy()(logits=logits, targets=batch.text, targets_len=batch.text_len)
     return Graph("train", "train", {"loss": loss.loss, "logits": logits})
+
+
+@wrong("target-in-inference", "logits")
+def a_speller_that_is_fed_the_text_of_two_layers() -> Graph:
+    both = MultiData(layers=(Sentences(), Speech()), names={"text": "said"})()
+    mel = Front()(audio=both.audio, audio_len=both.audio_len)
+    states = Encoder()(mel=mel.mel, mel_len=mel.mel_len)
+    spelt = Speller()(encoded=states.encoded, encoded_len=states.encoded_len, said=both.said)
+    return Graph("infer", "infer", {"logits": spelt.logits})
+
+
+@right
+def two_layers_without_targets() -> Graph:
+    both = MultiData(layers=(Sentences(), Pairs()))()
+    words = Embed()(ids=both.ids).x
+    attended = Attention()(query=words, memory=Embed()(ids=both.source).x, memory_len=both.source_len)
+    return Graph("infer", "infer", {"x": attended.x})
+
+
+@right
+def two_layers_of_which_the_first_gives_one_row() -> Graph:
+    both = MultiData(layers=(Speech(batch_size=1), Pairs()))()
+    return Graph("infer", "infer", {"x": Encoder()(mel=Front()(audio=both.audio).mel).encoded})
 
 
 # one-module-two-vocabularies

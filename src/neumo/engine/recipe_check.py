@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, cast
 
@@ -125,13 +125,9 @@ def _is_loss(value: Value) -> bool:
 def _place(recipe: Recipe, *keys: str | int) -> Any:
     """Find the place of a value in the recipe's text, as far as it is written there."""
     node: Node | None = recipe.tree
+    if node is None:
+        return None if recipe.path is None else str(recipe.path)
     for key in keys:
-        data: Any = None if node is None else node.data
-        if isinstance(key, int):
-            if isinstance(data, list) and key < len(cast("list[Any]", data)):
-                node = data[key]
-        elif isinstance(data, Mapping) and key in data:
-            node = data[key]
-    if node is not None and node is not recipe.tree:
-        return node.place
-    return None if recipe.path is None else str(recipe.path)
+        there = node.is_list if isinstance(key, int) else node.is_map and key in node.data
+        node = cast("Node", node.data[key]) if there else node
+    return node.place

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from neumo.graph.candidates import fits_alone
 from neumo.graph.inputs import GraphInputs
 from neumo.graph.module import NeuralModule, signature_of
+from neumo.graph.multi import MultiData
 from neumo.graph.rules_finding import Finding
 from neumo.graph.rules_view import View, declared_ports
 from neumo.graph.signature import Signature
@@ -87,7 +88,8 @@ def _has_rows(t: NeuralType) -> bool:
 
 
 def _has_one_row(module: NeuralModule) -> bool:
-    return getattr(module, "batch_size", None) == 1
+    first = module.layers[0] if isinstance(module, MultiData) and module.how == "zip" else module
+    return getattr(first, "batch_size", None) == 1
 
 
 def _mixing_ports(module: NeuralModule) -> dict[str, dict[int, list[str]]]:

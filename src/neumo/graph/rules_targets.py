@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from neumo.graph.inputs import GraphInputs
-from neumo.graph.module import signature_of
+from neumo.graph.module import NeuralModule, signature_of
+from neumo.graph.multi import MultiData
 from neumo.graph.rules_finding import Finding
 from neumo.graph.rules_padding import measures_rows
 from neumo.graph.rules_view import View, declared_ports, is_source
@@ -45,7 +46,17 @@ def _targets(view: View) -> set[_Key]:
 
 
 def _declared(step: Step) -> tuple[str, ...] | None:
-    return declared_ports(step.module, "targets", signature_of(step.module).gives)
+    return _targets_of(step.module)
+
+
+def _targets_of(layer: NeuralModule) -> tuple[str, ...] | None:
+    """Give the ports that a data layer declares as targets; several layers in one declare each their own."""
+    if not isinstance(layer, MultiData):
+        return declared_ports(layer, "targets", signature_of(layer).gives)
+    named = list(zip(map(_targets_of, layer.layers), layer.ports, strict=True))
+    if all(targets is None for targets, _ in named):
+        return None
+    return tuple(name for targets, ports in named for port, name in ports if port in (targets or ()))
 
 
 def _key(value: Value) -> _Key:

@@ -42,7 +42,7 @@ class View:
 
     def __init__(self, graph: Graph, purpose: Purpose) -> None:
         self.graph = graph
-        self.steps: list[Step] = graph.steps
+        self.steps: tuple[Step, ...] = graph.steps
         self.training = (purpose.mode or graph.mode) == "train"
         self.inferring = (purpose.mode or graph.mode) == "infer"
         self.position = {id(step): index for index, step in enumerate(graph.steps)}
