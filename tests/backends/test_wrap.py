@@ -241,7 +241,7 @@ def test_a_port_that_is_left_open_keeps_the_default_of_forward():
     [
         (TwoInputs(), ["left"], "it needs 'right', which takes does not name"),
         (TwoInputs(), ["left", "rihgt"], "no parameter 'rihgt' it needs 'right'.*did you mean 'right'"),
-        (TwoInputs(), ["one"], r"it needs 'right'.*forward\(left: .*Tensor.*, right"),
+        (TwoInputs(), ["one"], r"it needs 'right'.*forward\(left, right, scale=1.0\)"),
         (
             TwoInputs(),
             ["one", "two", "three", "four"],

@@ -12,8 +12,11 @@ from torch import nn
 
 import neumo
 from neumo.engine import EMA, SGD, AdamW, NeuralFactory
+from neumo.engine.recipe import make_factory, read_actions, run_train
 from neumo.graph.graph import Graph
+from neumo.graph.recipe import Recipe
 from neumo.graph.signature import Signature
+from neumo.graph.yaml import load_recipe, save_recipe
 from neumo.types import Acoustic, B, BackendError, CheckpointError, ConfigError, F, GraphError
 
 from .toys import PointData, SquaredError, refused
@@ -292,8 +295,22 @@ def test_tie_and_untie_say_how_they_are_called():
     ):
         with refused(ConfigError, "2 weights are needed"):
             maker.tie(*given)
-    with refused(GraphError, "decoder.matrix.weight is not tied no weight of this factory is"):
+    with refused(GraphError, "decoder.matrix.weight is not tied no weight of this factory is tied"):
         maker.untie(graph, "decoder.matrix.weight")
     maker.tie(graph, "decoder.matrix.weight", "encoder.matrix.weight", transpose=True)
     with refused(GraphError, "tied to encoder.matrix.weight, transposed"):
         maker.untie(graph, "decoder.matrix.bias")
+
+
+def test_a_recipe_ties_weights(tmp_path):
+    whole = Recipe(graphs={"train": autoencoder()}, actions={"train": {"epochs": 1, "checkpoint": False}})
+    save_recipe(whole, tmp_path / "recipe.yaml")
+    tie = "{weight: decoder.matrix.weight, to: encoder.matrix.weight, transpose: true}"
+    for written in (tie, f"[{tie}]"):
+        recipe = load_recipe(tmp_path / "recipe.yaml", [f"train.tie={written}"])
+        maker = make_factory(recipe, progress=False)
+        run_train(recipe, factory=maker)
+        assert same(maker.weights(recipe.graph("train")))
+    wrong = load_recipe(tmp_path / "recipe.yaml", [f"train.tie={tie.replace('to: encoder', 'to: encodr')}"])
+    with refused(ConfigError, "train.tie: graph 'train' has no module 'encodr'.*did you mean 'encoder'"):
+        read_actions(wrong)

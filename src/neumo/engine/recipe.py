@@ -30,7 +30,7 @@ from neumo.engine.preflight import find_loss
 from neumo.engine.recipe_check import check_best
 from neumo.engine.schedules import SCHEDULES, Schedule
 from neumo.engine.verify import Verify
-from neumo.engine.weight_names import check_heads
+from neumo.engine.weight_names import check_heads, check_modules
 from neumo.graph.recipe import Recipe, raise_all
 from neumo.graph.yaml_fields import make, read_fields
 from neumo.graph.yaml_read import Node, node_of
@@ -102,12 +102,21 @@ class EarlyStopSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TieSettings:
+    """Two weights that are one: `weight` takes the values of `to`, with its axes exchanged if `transpose`."""
+
+    weight: str
+    to: str
+    transpose: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrainSettings:
     """The section `train`: the arguments of `NeuralFactory.train`, with graphs and modules by name.
 
     `optimizer` and `schedule` name their `kind`; `freeze` lists the modules, weights and patterns of
     either whose values stay (`encoder`, `head.weight`, `encoder.*.norm.*`); `weights` is a file, a
-    checkpoint, a run folder or a model (`.neumo`) from which the weights start.
+    checkpoint, a run folder or a model (`.neumo`) from which the weights start; `tie` makes two weights one.
     """
 
     graph: str | None = None
@@ -123,10 +132,16 @@ class TrainSettings:
     checkpoint: CheckpointSettings | bool | None = None
     early_stop: EarlyStopSettings | None = None
     freeze: tuple[str, ...] = ()
+    tie: tuple[TieSettings, ...] | TieSettings = ()
     weights: Path | None = None
     resume: str = "auto"
     nonfinite: NonFinite = "skip"
     bad_limit: int = 10
+
+    @property
+    def ties(self) -> tuple[TieSettings, ...]:
+        """The weights that are tied, however they were written."""
+        return (self.tie,) if isinstance(self.tie, TieSettings) else self.tie
 
     def evaluations(self, recipe: Recipe) -> tuple[EvaluateSettings, ...]:
         """The evaluations, however they were written; by default the graph `evaluate`, if there is one."""
@@ -173,7 +188,7 @@ def read_actions(recipe: Recipe) -> Actions:
     for name in (train.graph, evaluate.graph, *(each.graph for each in train.evaluations(recipe))):
         if name is not None:
             recipe.graph(name)
-    _check_frozen(recipe, train)
+    _check_names(recipe, train)
     actions = Actions(
         recipe.section("factory", FactorySettings),
         train,
@@ -253,6 +268,8 @@ def run_train(
     if maker.folder is not None:
         maker.folder.mkdir(parents=True, exist_ok=True)
         save_recipe(recipe, maker.folder / RECIPE)
+    for tie in actions.train.ties:
+        maker.tie(graph, tie.weight, tie.to, transpose=tie.transpose)
     if actions.train.freeze:
         maker.freeze(graph, *actions.train.freeze)
     if actions.train.weights is not None:
@@ -328,15 +345,16 @@ def _plain(settings: Any) -> dict[str, Any]:
     return {field.name: getattr(settings, field.name) for field in fields(settings)}
 
 
-def _check_frozen(recipe: Recipe, train: TrainSettings) -> None:
-    """Check the modules of `train.freeze`; whether they have such weights is seen when they are built."""
-    if not train.freeze:
+def _check_names(recipe: Recipe, train: TrainSettings) -> None:
+    """Check the modules of `freeze` and `tie`; whether they have such weights is seen when they are built."""
+    ties = [name for tie in train.ties for name in (tie.weight, tie.to)]
+    if not train.freeze and not ties:
         return
-    name = train.graph or _usual(recipe, "train")
-    graph = recipe.graph(name)
+    graph = recipe.graph(train.graph or _usual(recipe, "train"))
     modules = [name for name, module in graph.modules.items() if module.role not in ("data", "metric")]
     try:
         check_heads(modules, train.freeze, f"train.freeze: graph {graph.name!r}")
+        check_modules(modules, [name.partition(".")[0] for name in ties], f"train.tie: graph {graph.name!r}")
     except GraphError as error:
         raise ConfigError(error.what, code=error.code, details=error.details, fixes=error.fixes) from None
 

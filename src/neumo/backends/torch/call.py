@@ -192,9 +192,12 @@ def _check_places(
 
 
 def _misfit(
-    module: nn.Module, words: Sequence[str], parameters: Mapping[str, Any], fixes: Sequence[Any]
+    module: nn.Module,
+    words: Sequence[str],
+    parameters: Mapping[str, inspect.Parameter],
+    fixes: Sequence[Any],
 ) -> BackendError:
-    written = ", ".join(str(parameter) for parameter in parameters.values())
+    written = ", ".join(str(each.replace(annotation=_EMPTY)) for each in parameters.values())
     return BackendError(
         f"forward of {type(module).__name__} does not fit takes: {words[0]}",
         code="forward",

@@ -208,7 +208,7 @@ class TorchSession:
             raise GraphError(
                 f"{weight.label} is not tied",
                 code="tie",
-                details=[_words(tie) for tie in self._ties] or ["no weight of this factory is"],
+                details=[_words(tie) for tie in self._ties] or ["no weight of this factory is tied"],
             )
         for tie in ended or [tie for tie in self._ties if tie.starts_at(module, name)]:
             untie_weight(self._weight(tie.target, tie.name))
