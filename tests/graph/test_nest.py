@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from neumo.engine.plan import compile_plan
 from neumo.graph import frameworks
 from neumo.graph.collect import collect
 from neumo.graph.fixed import Fixed, UnknownName
@@ -214,3 +215,32 @@ def test_inputs_that_were_declared_apart_have_sizes_of_their_own() -> None:
     assert [str(value.type.axes[-1]) for value in (found.x, found.down_2_x)] == ["ceil(T3/2)", "ceil(T4/2)"]
     with pytest.raises(PortError, match=r"inputs.n cannot feed pair.a_len"):
         pair(a=fresh.q, a_len=fresh.n, b=fresh.q)
+
+
+@dataclass(frozen=True)
+class Guided(NeuralModule):
+    """Is told the target while it is trained."""
+
+    def signature(self) -> Signature:
+        return Signature(takes={"x": X, "target": X.only("train")}, gives={"y": X})
+
+
+def test_a_graph_for_both_may_be_told_its_targets_in_a_graph_for_inference() -> None:
+    opened = inputs(x=X, target=X.only("train"))
+    inner = Graph("inner", "both", Guided()(x=opened.x, target=opened.target))
+    fresh = inputs(x=X, target=X)
+    given = Graph("use", "infer", inner(x=fresh.x, target=fresh.target))
+    assert [feed.port for feed in compile_plan(given, training=False).feeds] == ["x"]
+    left_out = inner(x=fresh.x)
+    assert "target" not in left_out.y.step.inputs
+    assert Graph("use", "infer", left_out).mode == "infer"
+    with pytest.raises(GraphError, match=r"'fit' is trained, and leaves out Guided.target"):
+        Graph("fit", "train", left_out)
+
+
+def test_a_graph_for_inference_is_not_told_its_targets() -> None:
+    fresh = inputs(x=X, target=X)
+    told = Guided()(x=fresh.x, target=fresh.target)
+    with pytest.raises(GraphError) as caught:
+        Graph("use", "infer", told)
+    assert caught.value.code == "when"

@@ -22,12 +22,14 @@ def train_only_ports(step: Step) -> frozenset[str]:
 def check_modes(graph: Graph) -> None:
     """Raise `GraphError` for ports `when="train"`: left out of a training, or connected in an inference.
 
-    A graph for "both" may connect them: an inference leaves them, and what only feeds them, out.
+    A graph for "both" may connect them: an inference leaves them, and what only feeds them, out. So it does
+    where such a graph is nested in one for inference.
     """
     if graph.mode == "train":
         check_trained(graph, graph.steps)
     elif graph.mode == "infer":
-        _refuse(graph, [(step, port) for step in graph.steps for port in train_only_ports(step)], _connected)
+        ours = [step for step in graph.steps if all(call.graph.mode == "infer" for call in step.within)]
+        _refuse(graph, [(step, port) for step in ours for port in train_only_ports(step)], _connected)
 
 
 def check_trained(graph: Graph, steps: Iterable[Step]) -> None:
