@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from neumo.graph.adapters import Concat, Resample, Transpose
+from neumo.graph.adapters import Concat, Resample, Rescale, Transpose
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
 from neumo.types import Acoustic, Audio, B, F, GraphError, Ids, Lengths, LogProbs, Loss, Mel, Score, T, U, V
@@ -123,7 +123,13 @@ def test_a_port_that_takes_anything_takes_anything_of_that_shape() -> None:
     data = inputs(a=Mel()[B, F(4), T], b=LogProbs(EN)[B, T, V(EN)], c=Score()[()], d=Acoustic()[B, F(2), U])
     turned = Transpose("B F T", "B T F")(value=data.a)
     graph = Graph(outputs={"x": turned.value, "b": data.b, "c": data.c, "d": data.d})
-    assert [value.port for value in graph.fits("Transpose.value")] == ["a"]
+    assert [value.port for value in graph.fits("Transpose.value")] == ["a", "d"]
+
+
+def test_what_an_adapter_objects_to_does_not_fit() -> None:
+    data = inputs(a=Mel(scale="ln")[B, F(4), T], b=Mel(scale="ln", norm="per_feature")[B, F(4), T])
+    graph = Graph(outputs={"mel": Rescale("ln", "log10")(mel=data.a).mel, "b": data.b})
+    assert graph.fits("Rescale.mel") == [data.a]
 
 
 def test_clocks_are_minded() -> None:

@@ -10,7 +10,7 @@ import typer
 from neumo.cli.describe_fits import print_fits
 from neumo.cli.describe_markdown import default_text
 from neumo.cli.describe_markdown import markdown as write_markdown
-from neumo.graph.catalogue import catalogue, describe_module
+from neumo.graph.catalogue import catalogue, describe_module, vocabs_of
 from neumo.graph.catalogue_fits import connections
 from neumo.graph.draw_sketch import short_type
 from neumo.graph.registry import lookup
@@ -70,6 +70,7 @@ def _everything() -> dict[str, Any]:
     entries = catalogue()
     return {
         "version": 1,
+        "vocabs": vocabs_of(entries),
         "modules": [describe_module(entry.cls) for entry in entries],
         "connections": [connection.to_json() for connection in connections(entries)],
     }

@@ -9,6 +9,7 @@ from neumo.graph.draw_sketch import short_type
 
 TITLES: Final = {
     "adapters": "Adapters",
+    "graph": "Graphs",
     "asr": "Speech recognition",
     "metrics": "Metrics",
     "nlp": "Language",
@@ -31,6 +32,7 @@ _JSON: Final = """
 | key | holds |
 |---|---|
 | `version` | 1; another number when a key changes its meaning |
+| `vocabs` | the vocabularies that occur in types, by the name that they are printed with |
 | `modules` | a list, sorted by collection and kind |
 | `connections` | a list, sorted by the giving, then by the taking port |
 
@@ -51,7 +53,7 @@ A port:
 
 | key | holds |
 |---|---|
-| `type` | the type, as `neumo.types.parse` reads it |
+| `type` | the type, as `neumo.types.parse` reads it, given the vocabularies |
 | `element`, `axes` | its element by name, and its axes as texts |
 | `optional`, `many` | whether it may be left out, whether it takes several values |
 | `when` | `train` where it is there in training only, or null |
@@ -71,7 +73,7 @@ connected settles which sizes have to be equal. Adapters are no ends of connecti
 
 def markdown(modules: list[dict[str, Any]]) -> str:
     """Write described modules as one page, by collection."""
-    parts = [_HEAD]
+    parts = [_HEAD.rstrip()]
     collections = list(dict.fromkeys(found["collection"] for found in modules))
     for collection in collections:
         inside = [found for found in modules if found["collection"] == collection]

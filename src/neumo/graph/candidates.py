@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from neumo.graph.compose import Call, try_types
 from neumo.graph.order import order_steps
 from neumo.graph.value import Record, Step, Value, values_of
-from neumo.types import Environment, GraphError, NeuralType, Outcome, compare, did_you_mean
+from neumo.types import Environment, GraphError, NeumoError, NeuralType, Outcome, compare, did_you_mean
 
 if TYPE_CHECKING:
     from neumo.graph.graph import Graph
@@ -120,38 +120,35 @@ def candidates_for(graph: Graph, wanted: str | NeuralType) -> list[Value]:
     if isinstance(wanted, NeuralType):
         return [value for value in graph.values() if fits_alone(wanted, value.type)]
     step, port = find_port(graph, wanted)
-    call = _call_of(step)
-    single = call.signature.takes[port].as_single()
-    downstream = _downstream(graph, step)
     beside = {
         name: [value.type for value in each_value(source)]
         for name, source in step.inputs.items()
         if name != port
     }
-    before = {name for name, found in try_types(call, beside).items() if found is Outcome.MISMATCH}
+    downstream = _downstream(graph, step)
     fitting = [
         value
         for value in graph.values()
-        if id(value.step) not in downstream
-        and fits_alone(single, value.type)
-        and _fits_beside(call, beside | {port: [value.type]}, port, before)
+        if id(value.step) not in downstream and _fits_beside(step, port, value.type, beside)
     ]
     elsewhere = {id(value) for name, value in step.edges() if name != port}
     age = {id(value): index for index, value in enumerate(fitting)}
     return sorted(fitting, key=lambda v: (id(v) in elsewhere, -_likeness(port, v.port), -age[id(v)]))
 
 
-def _fits_beside(call: Call, types: dict[str, list[NeuralType]], port: str, before: set[str]) -> bool:
-    outcomes = try_types(call, types)
-    broken = {name for name, found in outcomes.items() if found is Outcome.MISMATCH}
-    return broken <= before and outcomes[port] is not Outcome.ASSUMED
-
-
-def _call_of(step: Step) -> Call:
-    """Make the call of a step once more, to be tried with other types at its ports."""
-    single = {port: source.type for port, source in step.inputs.items() if isinstance(source, Value)}
-    signature = step.module.signature_for(single)
-    return Call(step.module, step.inputs, signature=signature)
+def _fits_beside(step: Step, port: str, given: NeuralType, beside: dict[str, list[NeuralType]]) -> bool:
+    """Try a value at a port of a step, beside what its other ports have; ports may depend on it."""
+    single = {name: types[0] for name, types in beside.items() if isinstance(step.inputs[name], Value)}
+    try:
+        signature = step.module.signature_for({**single, port: given})
+    except NeumoError:  # the module objects to it
+        return False
+    if not fits_alone(signature.takes[port].as_single(), given):
+        return False
+    outcomes = try_types(Call(step.module, {}, signature=signature), {**beside, port: [given]})
+    return all(found is not Outcome.MISMATCH for found in outcomes.values()) and (
+        outcomes[port] is not Outcome.ASSUMED
+    )
 
 
 def _downstream(graph: Graph, step: Step) -> set[int]:

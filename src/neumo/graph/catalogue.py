@@ -4,20 +4,45 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from neumo.graph.module import NeuralModule, signature_of
+from neumo.graph.module import DataLayer, NeuralModule, signature_of
 from neumo.graph.registry import known_kinds, lookup
 from neumo.graph.signature import Signature
 from neumo.graph.yaml_fields import field_hints
 from neumo.graph.yaml_values import describe_hint
-from neumo.types import Element, Environment, NeumoError, NeuralType, Symbol, Vocab
+from neumo.types import (
+    Audio,
+    B,
+    Element,
+    Environment,
+    Lengths,
+    NeumoError,
+    NeuralType,
+    Struct,
+    Symbol,
+    T,
+    Vocab,
+)
+
+
+@dataclass(frozen=True)
+class _Sounds(DataLayer):
+    """Stands for a data layer where a module needs one."""
+
+    rate: int = 16000
+
+    def signature(self) -> Signature:
+        """Give audio and its lengths."""
+        return Signature(gives={"audio": Audio(rate=self.rate)[B, T], "audio_len": Lengths(T)[B]})
+
 
 _SAMPLES: Final[dict[Any, Any]] = {int: 256, float: 1.0, str: "x", bool: False, Path: Path("data.jsonl")}
+_LETTERS: Final = Vocab(" abcdefghijklmnopqrstuvwxyz'", name="vocab")
 _PIECES: Final = Vocab(["<pad>", "<s>", "</s>", "cat"], name="pieces", pad=0, bos=1, eos=2, unit="word")
 _EXAMPLES: Final[dict[str, dict[str, Any]]] = {  # where a sample of the right type makes no sense
     "Resample": {"source": 22050, "target": 16000},
@@ -35,6 +60,8 @@ _EXAMPLES: Final[dict[str, dict[str, Any]]] = {  # where a sample of the right t
     "Squeeze": {"at": 1},
     "Unsqueeze": {"at": 1},
     "Transpose": {"source": "B F T", "target": "T B F"},
+    "Assume": {"type": Audio(rate=16000)[B, T], "reason": "recorded at 16 kHz"},
+    "MultiData": {"layers": (_Sounds(16000), _Sounds(8000))},
 }
 
 
@@ -131,10 +158,7 @@ def _is_public(cls: type[NeuralModule]) -> bool:
 
 def _is_machinery(cls: type[NeuralModule]) -> bool:
     """Whether a class serves the graph itself, such as its open inputs."""
-    room = cls.__module__
-    return room.startswith("neumo.graph.") and not room.startswith(
-        ("neumo.graph.adapter", "neumo.graph.multi")
-    )
+    return cls.__module__ == "neumo.graph.inputs"
 
 
 def describe_module(cls: type[NeuralModule]) -> dict[str, Any]:
@@ -163,6 +187,30 @@ def describe_module(cls: type[NeuralModule]) -> dict[str, Any]:
         "ports_unknown": entry.unknown,
         "presets": presets_of(cls),
     }
+
+
+def vocabs_of(entries: Iterable[Entry]) -> dict[str, Any]:
+    """Give the vocabularies that occur in the ports of modules, by the name that types are printed with.
+
+    >>> from neumo.graph.adapters import RemapIds
+    >>> list(vocabs_of([Entry(RemapIds)]))
+    ['vocab[28]#c4af7923']
+    """
+    found: dict[str, Any] = {}
+    for entry in entries:
+        for type_ in (*entry.signature.takes.values(), *entry.signature.gives.values()):
+            found |= {str(vocab): vocab.to_data() for vocab in _vocabs_in(type_)}
+    return dict(sorted(found.items()))
+
+
+def _vocabs_in(type_: NeuralType) -> Iterator[Vocab]:
+    yield from (axis.vocab for axis in type_.axes if axis.vocab is not None)
+    for held in vars(type_.element).values():
+        if isinstance(held, Vocab):
+            yield held
+    if isinstance(type_.element, Struct):
+        for field in type_.element.fields.values():
+            yield from _vocabs_in(field)
 
 
 def presets_of(cls: type[NeuralModule]) -> list[str]:
@@ -222,7 +270,7 @@ def _plain(value: Any) -> Any:
     """A default as JSON holds it; anything larger as its text."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, Vocab | Element | Path):
+    if isinstance(value, Vocab | Element | NeuralType | Path):
         return str(value)
     if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
@@ -251,7 +299,7 @@ def _sample(hint: Any) -> Any:
     """Something that fits an annotation."""
     parts = getattr(hint, "__args__", ())
     if hint is Vocab:
-        return Vocab(" abcdefghijklmnopqrstuvwxyz'", name="vocab")
+        return _LETTERS
     if hint in _SAMPLES:
         return _SAMPLES[hint]
     if isinstance(hint, type) and issubclass(hint, Element):
