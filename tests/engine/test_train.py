@@ -146,8 +146,10 @@ def test_options_that_cannot_be_meant_are_refused(options, words):
 
 def test_a_graph_without_a_loss_is_refused():
     _, test = line_graphs()
-    with refused(GraphError, "no outputs that are losses"):
+    with refused(GraphError, "graph 'test' is for inference, so it cannot be trained"):
         factory().train(test, epochs=1)
+    with refused(GraphError, "no outputs that are losses"):
+        factory().train(Graph("test", outputs=test.outputs), epochs=1)
 
 
 def test_one_of_several_losses_must_be_chosen():
