@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import xml.etree.ElementTree as ET
 from itertools import combinations
 
@@ -10,6 +11,8 @@ import pytest
 from neumo.graph.draw import to_svg
 from neumo.graph.draw_fold import HEAD, LABEL, TALL, place, turn_path
 from neumo.graph.draw_layout import Tile, arrange
+from neumo.graph.draw_parts import Box, Link, Note, Sketch, Socket
+from neumo.graph.draw_svg import draw_sketch
 from neumo.graph.graph import Graph
 
 from .pictures import boxes, inside, large, overlap, small, wide, wires, words
@@ -98,6 +101,14 @@ def test_layers_too_tall_to_be_parted_stay_together() -> None:
     assert place(layout).turns == {}
 
 
+def test_a_picture_that_is_wide_already_is_not_folded() -> None:
+    tiles = [Tile(f"t{n}", 4000, 300, {"x": 9}, {"y": 9}) for n in range(9)]
+    layout = arrange(tiles, [(f"t{n}", "y", f"t{n + 1}", "x") for n in range(8)])
+    placing = place(layout)
+    assert placing.height > TALL
+    assert placing.turns == {}
+
+
 def test_a_picture_of_nothing_has_a_heading() -> None:
     placing = place(arrange([], []))
     assert placing.height >= HEAD
@@ -131,3 +142,51 @@ def test_the_corners_of_a_turn_are_round_and_it_ends_at_the_port() -> None:
     assert path.startswith("M10.0 20.0V93.0q0 7.0 7.0 7.0H53.0q")
     assert path.endswith("V50.0")
     assert "q0 -2.0 2.0 -2.0" in turn_path(10, 20, (100, 60, 15), 64, 50)  # hardly any way to go sideways
+
+
+def random_sketch(seed: int) -> Sketch:
+    """Boxes with ports, types and settings of any length, linked at random."""
+    draw = random.Random(seed)
+    drawn = Sketch("g", "both")
+    for number in range(draw.choice([3, 12, 25, 60])):
+        takes: list[Socket] = []
+        for port in range(draw.randint(0, 3) if number else 0):
+            source = drawn.boxes[max(0, number - 1 - int(draw.expovariate(0.25)))]
+            out = draw.choice(source.gives).name
+            notes = (Note("assumed", "p = 1"),) * draw.randint(0, 1)
+            drawn.links.append(Link(source.key, out, f"b{number}", f"p{port}", False, notes))
+            takes.append(Socket(f"p{port}", "Loss[]"))
+        if draw.random() < 0.2:
+            takes.append(Socket("hint" * draw.randint(1, 6), "Loss[]", used=False, optional=True))
+        gives = [
+            Socket(
+                f"o{port}" + "x" * draw.randint(0, 9), f"Mel({'n' * draw.randint(1, 40)})[B, T//{number + 1}]"
+            )
+            for port in range(draw.randint(1, 3))
+        ]
+        role = draw.choice(["module", "data", "loss"])
+        title, settings = "b" * draw.randint(1, 20), "s" * draw.randint(0, 50)
+        drawn.boxes.append(
+            Box(
+                f"b{number}",
+                title,
+                "Kind",
+                role,
+                settings,
+                takes=tuple(takes),
+                gives=tuple(gives),
+                tag=number % 3,
+            )
+        )
+        if draw.random() < 0.1:
+            drawn.outputs[f"out{number}"] = (f"b{number}", gives[0].name)
+    return drawn
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_whatever_is_drawn_boxes_words_and_wires_keep_apart(seed: int) -> None:
+    root = ET.fromstring(draw_sketch(random_sketch(seed)))
+    areas = boxes(root) + words(root)
+    assert not [pair for pair in combinations(areas, 2) if overlap(*pair)]
+    for line in wires(root):
+        assert not [area for area in areas if any(inside(point, area) for point in line)]

@@ -92,9 +92,9 @@ def _spans(layout: Layout, wires: list[Wire]) -> list[float]:
 
 def _cuts(layout: Layout, wires: list[Wire], tops: list[float], height: float) -> list[int]:
     """Choose the layers that begin a new column: near equal parts, where few wires are cut."""
-    if height <= TALL:
+    columns = min(8, round(math.sqrt(SHAPE * height / (layout.width + 2 * GUTTER))))
+    if height <= TALL or columns < 2:
         return []
-    columns = min(8, max(2, round(math.sqrt(SHAPE * height / (layout.width + 2 * GUTTER)))))
     crossing = [0] * (len(tops) + 1)
     for wire in wires:
         crossing[layout.tiles[wire.source].layer + 1] += 1

@@ -10,6 +10,7 @@ from typing import Final, Literal
 from neumo.graph.draw_sizes import Hop, Key, Slot
 
 LONGEST: Final = 34  # letters of an element or of settings in a picture; the whole is in the tooltip
+NoteKind = Literal["assumed", "warning", "finding"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Mark:
 class Note:
     """What was taken on trust or let pass at a connection, or what a rule has to say."""
 
-    kind: Literal["assumed", "warning", "finding"]
+    kind: NoteKind
     text: str
 
 

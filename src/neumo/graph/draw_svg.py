@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from neumo.graph.draw_fold import EDGE, LABEL, place, turn_path
 from neumo.graph.draw_layout import Layout, Tile, Wire, arrange
-from neumo.graph.draw_parts import Box, Link, Mark, Note, Sketch, Socket, clock_text, shorten
+from neumo.graph.draw_parts import Box, Link, Mark, Note, NoteKind, Sketch, Socket, clock_text, shorten
 from neumo.graph.draw_sketch import sketch
 from neumo.graph.draw_style import ROLES, TAGS, svg_style
 
@@ -319,9 +319,10 @@ def _legend(drawn: Sketch, x: float) -> tuple[str, float]:
         x += 14 * SMALL + 44
     kinds = {note.kind for box in drawn.boxes for note in box.notes}
     kinds |= {note.kind for link in drawn.links for note in link.notes}
-    for kind in sorted(kinds):
-        legend += _note([Note(kind, _KINDS[kind])], x + 7, y - 4) + _text("n-kind", x + 18, y, _KINDS[kind])
-        x += len(_KINDS[kind]) * SMALL + 34
+    for kind, words in _KINDS.items():
+        if kind in kinds:
+            legend += _note([Note(kind, words)], x + 7, y - 4) + _text("n-kind", x + 18, y, words)
+            x += len(words) * SMALL + 34
     if any(box.tag for box in drawn.boxes):
         legend += _badge("n-tag", x + 8, y - 4, "n", "one module used more than once", 8)
         legend += _text("n-kind", x + 20, y, "same module, same weights")
@@ -329,4 +330,8 @@ def _legend(drawn: Sketch, x: float) -> tuple[str, float]:
     return legend, x
 
 
-_KINDS: Final = {"assumed": "taken on trust", "finding": "to look at", "warning": "differs, let pass"}
+_KINDS: Final[dict[NoteKind, str]] = {
+    "assumed": "taken on trust",
+    "finding": "to look at",
+    "warning": "differs, let pass",
+}
