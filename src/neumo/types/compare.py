@@ -127,6 +127,7 @@ CODES: dict[str, str] = {
     "unsolved": "A size cannot be worked out from what is connected.",
 }
 _SAME = Comparison(Outcome.SAME)
+_ONE = Fraction(1)
 
 
 def compare(
@@ -435,46 +436,49 @@ class _Check:
 
     def clocks(self, wanted: NeuralType, given: NeuralType) -> None:
         """Compare the clocks of axes whose sizes agree, and learn those of the symbols."""
-        mine = [reason for reason in self.reasons if reason.field == self.inside]
-        missed = {reason.axis for reason in mine if reason.part == "size"}
-        other = any(reason.part in ("element", "facet") for reason in mine)
-        ours = wanted.clocks or (None,) * wanted.rank
-        theirs = given.clocks or (None,) * given.rank
-        for n, (want, have) in enumerate(zip(ours, theirs, strict=True)):
-            axis = wanted.axes[n]
-            if (want is None and have is None) or n in missed or (other and axis.clock is None):
-                continue  # an implied clock says no more than what was refused already
-            if axis.clock is None and given.axes[n].clock is None and want and have:
-                want = have  # both are implied, by facets that have been compared
-            origin = None
+        ours, theirs = wanted.clocks, given.clocks
+        for n, axis in enumerate(wanted.axes):
+            want, have = (ours[n] if ours else None), (theirs[n] if theirs else None)
+            if (want is None and have is None) or (self.reasons and self.is_told(n, axis)):
+                continue
+            if have is None:
+                if axis.clock is not None:
+                    self.assume("clock", want, n)
+                self.learn(axis.size, want)
+                continue
             if want is None and axis.size is not None and self.env.clocks:
                 want = scaled_clock(axis.size, self.env.clocks)
-                origin = want and next(map(self.env.clock_origin, axis.size.symbols()), None)
-            if have is None and axis.clock is not None:
-                self.assume("clock", want, n)
-            elif want is not None and have is not None and want != have:
-                self.clock(n, want, have, given, origin)
-                continue
-            self.learn(axis.size, have or want)
+            elif axis.clock is None and given.axes[n].clock is None:
+                want = None  # if there is one, both are implied, by facets that have been compared
+            if want is None or want == have:
+                self.learn(axis.size, have)
+            else:
+                self.clock(n, axis, want, have, given)
 
-    def clock(self, n: int, wanted: Fraction, have: Fraction, given: NeuralType, origin: Any) -> None:
+    def is_told(self, n: int, axis: Axis) -> bool:
+        """Whether a clock would be a second reason: the sizes differ, or the facets that imply it."""
+        mine = [reason for reason in self.reasons if reason.field == self.inside]
+        if any(reason.part == "size" and reason.axis == n for reason in mine):
+            return True
+        return axis.clock is None and any(reason.part in ("element", "facet") for reason in mine)
+
+    def clock(self, n: int, axis: Axis, wanted: Fraction, have: Fraction, given: NeuralType) -> None:
         unit = "samples" if isinstance(given.element, Audio) else "frames"
         sentence = f"It has {_rate_text(have)} {unit} a second, not {_rate_text(wanted)}"
+        told = axis.size.symbols() if axis.size is not None and axis.clock is None else ()
+        origin = next(map(self.env.clock_origin, told), None)
         reason = self.reason("clock", "clock", "clock", wanted, have, sentence, axis=n, origin=origin)
         (self.warnings if "clock" in self.relax else self.reasons).append(reason)
 
     def learn(self, size: Size | None, clock: Fraction | None) -> None:
         """Remember the clock of the one symbol that an axis depends on."""
-        known = slopes(size) if size is not None and clock is not None else {}
-        if len(known) == 1 and clock is not None:
-            ((symbol, slope),) = known.items()
-            if (
-                isinstance(symbol, Symbol)
-                and not symbol.rigid
-                and slope > 0
-                and symbol not in self.env.clocks
-            ):
-                self.env.bind_clock(symbol, clock / slope, origin=self.origin)
+        if size is None or clock is None:
+            return
+        growth = slopes(size) if size.symbol is None else {size.symbol: _ONE}
+        symbol, slope = next(iter(growth.items())) if len(growth) == 1 else (None, Fraction(0))
+        if not isinstance(symbol, Symbol) or symbol.rigid or slope < 0 or symbol in self.env.clocks:
+            return
+        self.env.bind_clock(symbol, clock if slope == 1 else clock / slope, origin=self.origin)
 
     def miss(self, pair: _Pair, found: SizeGap, code: str = "") -> None:
         if found.kind == "owner" and pair.code == "batch":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import product
 from math import prod
 from typing import Literal
@@ -35,7 +36,8 @@ class SizeGap:
     example: tuple[tuple[Symbol, int], ...] = ()
 
 
-def slopes(size: Size) -> dict[Symbol | Product, Fraction]:
+@lru_cache(maxsize=4096)
+def slopes(size: Size) -> Mapping[Symbol | Product, Fraction]:
     """Give how fast a size grows with each symbol, or product of symbols, rounding aside.
 
     >>> slopes(Symbol("T").size // 160)
