@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 
 from neumo.engine import NeuralFactory
+from neumo.graph.inputs import inputs
 from neumo.graph.yaml import load_recipe
 from neumo.hub import Archive, Card, load_model, save_model
 from neumo.hub.archive import write_archive
-from neumo.types.errors import CheckpointError, ConfigError
+from neumo.types import B, F, Lengths, Mel, T
+from neumo.types.errors import CheckpointError, ConfigError, PortError
 
 RECIPE = """
 neumo: 1
@@ -51,6 +53,7 @@ graphs:
     outputs: {ids: heard.ids, ids_len: heard.ids_len, scores: scores.log_probs}
 """
 USED = "graphs: {infer: {steps: {a: x()}}}\n"
+FRONT_END = {"rate": 16000, "hop": 160, "scale": "ln", "n_mels": 32}
 AUDIO = {
     "audio": np.random.default_rng(1).normal(0, 0.1, (2, 16000)).astype(np.float32),
     "audio_len": np.array([16000, 9000]),
@@ -214,3 +217,39 @@ def test_looking_at_a_file_needs_no_framework(made):
         check=False,
     )
     assert done.stdout.strip() == "False", done.stderr
+
+
+def test_a_loaded_model_refuses_what_it_was_not_trained_on(made):
+    path, _, _ = made
+    card = load_model(path, device="cpu").card
+    assert card.learned["encoder"]["mel"]["scale"] == "ln"
+    assert "learned  encoder.mel" in card.text()
+    encoder = load_model(path, device="cpu").graph.modules["encoder"]
+    mel = Mel(**{**FRONT_END, "scale": "log10"})
+    values = inputs(mel=mel[B, F(32), T], mel_len=Lengths(T)[B])
+    with pytest.raises(PortError) as caught:
+        encoder(mel=values.mel, mel_len=values.mel_len)
+    text = " ".join(str(caught.value).split())
+    assert "scale is log10, not ln" in text
+    assert "learned in training (toy.neumo)" in text
+    right = inputs(mel=Mel(**FRONT_END)[B, F(32), T], mel_len=Lengths(T)[B])
+    assert encoder(mel=right.mel, mel_len=right.mel_len)
+    fresh = load_recipe(RECIPE).modules["encoder"]
+    assert fresh(mel=values.mel, mel_len=values.mel_len)
+
+
+def test_weights_of_a_model_file_bring_along_what_they_learned(made):
+    path, _, _ = made
+    other = RECIPE.replace("n_mels: 32}\n  encoder", "n_mels: 32, hop: 320}\n  encoder")
+    recipe = load_recipe(other)
+    with pytest.raises(PortError, match="hop is 320, not 160"):
+        NeuralFactory(device="cpu", progress=False).load(recipe.graphs["infer"], path)
+    NeuralFactory(device="cpu", progress=False).load(load_recipe(RECIPE).graphs["infer"], path)
+
+
+def test_a_card_that_says_nonsense_about_what_was_learned_is_refused(made, tmp_path):
+    path, _, _ = made
+    card = {**Archive(path).card(), "learned": {"encoder": 3}}
+    wrong = changed(path, tmp_path / "wrong.neumo", card__json=json.dumps(card).encode())
+    with pytest.raises(CheckpointError, match=r"what the modules of wrong\.neumo learned"):
+        load_model(wrong, device="cpu")

@@ -19,8 +19,9 @@ from neumo.engine.prepare import train
 from neumo.engine.schedules import ScheduleLike
 from neumo.engine.train import TrainResult
 from neumo.engine.verify import Verify, check_level
-from neumo.engine.weight_files import weights_file
+from neumo.engine.weight_files import learned_beside, weights_file
 from neumo.engine.weight_names import Change, Rename, check_modules, renamed, select, transformed
+from neumo.graph.learned import check_learned, restore_learned
 from neumo.graph.module import NeuralModule, label_of
 from neumo.types.errors import ConfigError
 
@@ -330,14 +331,18 @@ class NeuralFactory:
 
         Of a checkpoint the averaged weights are taken if it has them. `modules` restores some modules by name
         and leaves the others, in the graph and in the file, alone. `rename`, `transform` and `partial` are as
-        for `load_weights`. Raises `CheckpointError` with a table of what differs.
+        for `load_weights`. Raises `CheckpointError` with a table of what differs, and `PortError` where the
+        graph connects what a module did not learn.
         """
         chosen = _some(graph, modules)
         with weights_file(Path(path)) as file:
             arrays = transformed(renamed(self.session.read(file), rename), transform)
             if modules is not None:
                 arrays = {name: a for name, a in arrays.items() if name.partition(".")[0] in chosen}
-            return self.session.load_weights(chosen, arrays, partial=partial)
+            left = self.session.load_weights(chosen, arrays, partial=partial)
+            restore_learned(chosen, learned_beside(file), source=Path(path).name)
+        check_learned(getattr(graph, "steps", ()))
+        return left
 
 
 def as_graph(graph: Graph | Value) -> Graph:

@@ -26,6 +26,7 @@ from neumo.engine.run import Run
 from neumo.engine.schedules import as_factor
 from neumo.engine.train import Training, TrainResult
 from neumo.engine.verify import make_guards
+from neumo.graph.learned import check_learned, learn, learned_state, restore_learned
 from neumo.graph.train_only import check_trained
 from neumo.types.errors import ConfigError
 
@@ -69,13 +70,17 @@ def train(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> TrainR
     )
     training = _training(factory, subject, options, trainer, reader, run)
     run.listen(callbacks)
-    run.saver = _saver(training, callbacks)
+    steps = [call.step for call in subject.plan.steps]
+    modules = subject.plan.modules
+    run.saver = _saver(training, callbacks, lambda: learned_state(modules, steps, factory.frozen))
     about_data = _about_data(factory, subject)
     for text in [*subject.notes, *passed, *about_data]:
         run.note(text)
     try:
         if saved is not None:
             restore(training, callbacks, saved)
+            restore_learned(modules, saved.state.get("learned", {}), source=saved.path.name)
+            check_learned(steps)
             run.note(f"going on from {saved.path}: step {run.step}, epoch {run.epoch + 1}, batch {run.batch}")
         training.go()
         if saved is not None and not run.moved:
@@ -83,6 +88,7 @@ def train(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> TrainR
     finally:
         evaluators.close()
     trainer.finish()
+    learn(steps, factory.frozen)
     for text in report_data(subject.source, factory.folder):
         if text not in about_data:  # found while training: a recording that broke, samples that were clipped
             run.note(text)
@@ -220,10 +226,12 @@ def _training(
     )
 
 
-def _saver(training: Training, callbacks: Sequence[Callback]) -> Callable[[], None]:
+def _saver(
+    training: Training, callbacks: Sequence[Callback], learned: Callable[[], dict[str, Any]]
+) -> Callable[[], None]:
     def save() -> None:
         training.count_infeasible()
-        state = whole_state(training, callbacks, training.session.versions)
+        state = {**whole_state(training, callbacks, training.session.versions), "learned": learned()}
         training.run.checkpoints.write(training.run.step, state, training.trainer.writers())
 
     return save

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -30,7 +31,18 @@ def weights_file(path: Path) -> Generator[Path]:
     # By name, as backends are: the room of models stands above this one, and most loads do not need it.
     archive: Any = importlib.import_module("neumo.hub.archive").Archive(path)
     with tempfile.TemporaryDirectory() as folder:
+        state = {"learned": archive.card().get("learned", {})}  # as beside a checkpoint
+        (Path(folder) / STATE).write_text(json.dumps(state), encoding="utf-8")
         yield archive.copy(_MEMBER, Path(folder) / _MEMBER)
+
+
+def learned_beside(file: Path) -> Any:
+    """Give what the modules of a weights file learned: the state beside it says so, if there is one."""
+    try:
+        state: Any = json.loads((file.parent / STATE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return state.get("learned", {}) if isinstance(state, dict) else {}
 
 
 def _in_folder(path: Path) -> Path:

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from neumo.graph.candidates import Surroundings
 from neumo.graph.compose import Call, Mismatch
+from neumo.graph.learned import learned_from
 from neumo.graph.misuse import place_of
 from neumo.graph.module import NeuralModule, module_fields
 from neumo.graph.recover import follows
@@ -212,6 +213,10 @@ class _Finding:
             if decided is not None and (decided is not self.value or port != self.port):
                 has, place = self.has(reason, decided), self.trace.place(decided.step)
                 return f"because {self.other(port, decided)} {has}, {place}".rstrip(", ")
+        taught = [learned_from(self.call.module, self.port, reason.facet) for reason in self.reasons]
+        if any(source is not None for source in taught):
+            named = next((f" ({source})" for source in taught if source), "")
+            return f"learned in training{named}"
         settings = [setting_text(self.call.module, reason.facet, reason.wanted) for reason in self.reasons]
         settings = list(dict.fromkeys(text for text in settings if text))
         return f"because {self.consumer} has {_and(settings)}" if settings else ""

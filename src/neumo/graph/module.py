@@ -184,6 +184,10 @@ def signature_of(module: NeuralModule) -> Signature:
             code="module",
             fixes=["return Signature(takes={...}, gives={...})"],
         )
+    if "_learned" in module.__dict__:
+        from neumo.graph.learned import with_learned
+
+        signature = with_learned(module, signature)
     if _is_frozen(module):
         module.__dict__["_signature"] = signature
     return signature

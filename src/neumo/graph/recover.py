@@ -9,7 +9,7 @@ from typing import Any, cast
 from neumo.graph.compose import Call, Mismatch, bind_what_fits, decides, new_step
 from neumo.graph.module import NeuralModule, label_of
 from neumo.graph.value import Doubt, Record, Value
-from neumo.types import Axis, Environment, NeuralType, PortError, Reason, Size, Symbol, compare
+from neumo.types import Axis, Environment, NeuralType, PortError, Reason, Size, Struct, Symbol, compare
 from neumo.types.element import measures
 
 Repaired = Mapping[str, Sequence[NeuralType]]  # what would stand at a refused port after its way out
@@ -99,6 +99,9 @@ def _without(found: NeuralType, unknown: frozenset[Symbol]) -> NeuralType:
     if found.symbols().isdisjoint(unknown):
         return found
     element = found.element
+    if isinstance(element, Struct):
+        fields = {name: _without(field, unknown) for name, field in element.fields.items()}
+        element = type(element)(**fields)
     open_facets = [name for name in measures(type(element)) if _mentions(getattr(element, name), unknown)]
     if open_facets:
         changes = dict.fromkeys(open_facets)

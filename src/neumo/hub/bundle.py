@@ -15,6 +15,7 @@ from neumo import __version__
 from neumo.asr.transcribe import Recording, Transcriber, Transcript
 from neumo.engine.factory import NeuralFactory
 from neumo.graph.graph import Graph
+from neumo.graph.learned import learned_state, restore_learned
 from neumo.graph.module import NeuralModule
 from neumo.graph.recipe import Recipe
 from neumo.graph.yaml import load_recipe, recipe_text
@@ -97,6 +98,8 @@ def save_model(
         weights = Path(folder) / WEIGHTS
         factory.session.save(_modules(graphs), weights)
         card = _completed(card or Card(name=path.stem), graphs, factory)
+        steps = [step for graph in whole.graphs.values() for step in graph.steps]
+        card = dataclasses.replace(card, learned=learned_state(_modules(graphs), steps))
         members[WEIGHTS] = weights
         members[CARD] = json.dumps(
             {"format": FORMAT, "neumo": __version__, **card.to_json()}, indent=1
@@ -129,6 +132,7 @@ def load_model(path: str | Path, **settings: Any) -> Model:
         except CheckpointError as error:
             what = f"the weights of {path} do not fit its graphs"
             raise CheckpointError(what, code="model-weights", also=[error]) from None
+    restore_learned(_modules(graphs), card.learned, source=Path(path).name)
     for graph in graphs.values():
         _refuse_nan(factory.weights(graph), path)
     return Model(graphs, factory, card, Path(path))

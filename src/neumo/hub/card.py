@@ -25,7 +25,8 @@ class Card:
     True
 
     `data` says what it was trained and measured on, `metrics` how good it was there, `versions` with what it
-    was made; `created` is a time in ISO 8601. Everything is plain text and numbers.
+    was made; `created` is a time in ISO 8601; `learned` holds, by module and port, what the inputs of modules
+    were in training. Everything is plain text and numbers.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Card:
     parameters: int = 0
     created: str = field(default_factory=_now)
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
+    learned: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able dictionary."""
@@ -68,9 +70,15 @@ class Card:
             "weights": f"{self.parameters:,}" if self.parameters else "",
             "data": _listed(self.data),
             "metrics": _listed(self.metrics),
+            "learned": _ports(self.learned),
             "created": f"{self.created} with {_listed(self.versions)}",
         }
         return "\n".join(f"{label:<9}{text}" for label, text in rows.items() if text)
+
+
+def _ports(learned: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
+    """Name the ports that learned what they take."""
+    return ", ".join(f"{name}.{port}" for name, ports in learned.items() for port in ports)
 
 
 def _listed(values: Mapping[str, Any]) -> str:
