@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
-PAGES = [page for page in sorted(DOCS.glob("*.md")) if ">>>" in page.read_text(encoding="utf-8")]
+GENERATED = "modules.md"  # its examples are those of docstrings, which run where they stand
+PAGES = [
+    page
+    for page in sorted(DOCS.glob("*.md"))
+    if ">>>" in page.read_text(encoding="utf-8") and page.name != GENERATED
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
