@@ -8,12 +8,18 @@ from typing import Any, ClassVar, Self
 from neumo.graph.module import NeuralModule, Role, module_fields
 from neumo.graph.signature import Signature
 from neumo.types import (
+    Any_,
+    Axis,
+    B,
+    ConfigError,
     Element,
     Environment,
+    Kind,
     NeuralType,
     Outcome,
     PortError,
     Row,
+    T,
     Vocab,
     compare,
 )
@@ -91,6 +97,33 @@ class ShapedAdapter(Adapter):
     def convert(self, element: Any) -> Element:
         """Give the element after the conversion."""
         raise NotImplementedError
+
+
+class MeasuringAdapter(Adapter):
+    """Needs a value `like` that has the measured axis, at position `axis`, because it must know its size."""
+
+    places: ClassVar[tuple[int, ...]] = (1, 2)  # that are proposed: [B, T, F] and [B, F, T]
+    axis: int
+
+    def __post_init__(self) -> None:
+        if self.axis < 1:
+            raise ConfigError(
+                f"axis {self.axis} cannot be the measured one: axis 0 has the rows",
+                code="field",
+                fixes=("axis=1 for [B, T, ...], axis=2 for [B, F, T]",),
+            )
+
+    def like(self, given: Mapping[str, NeuralType]) -> NeuralType:
+        """Give the type that `like` has to have: rows, any axes, and the measured one in its place."""
+        found = given.get("like")
+        inner = [Axis(Kind.ANY, None)] * (self.axis - 1)
+        axes = list(found.axes) if found is not None and found.rank > self.axis else [B, *inner, T]
+        axes[0], axes[self.axis] = B, T
+        return NeuralType(Any_(), tuple(axes))
+
+    def place(self, before: str = "") -> str:
+        """Write the position where it is not the usual one."""
+        return "" if self.axis == 1 else f"{before}axis={self.axis}"
 
 
 def _has_lists(found: NeuralType) -> bool:

@@ -195,13 +195,13 @@ class Reframe(Adapter):
         want, have = wanted.element, given.element
         if not isinstance(want, Ids) or not isinstance(have, Ids) or not isinstance(have.vocab, Vocab):
             return
-        source, target, vocab = have.frame, want.frame, have.vocab
+        source, target, vocab = str(have.frame), str(want.frame), have.vocab
         if source == target or source not in _FRAMES or target not in _FRAMES:
             return
         marks = (mark for mark in ("bos", "eos") if mark in target and mark not in source)
         if all(getattr(vocab, mark) is not None for mark in marks):
             pad = have.pad if isinstance(have.pad, int) else vocab.pad or 0
-            yield cls(str(source), str(target), vocab, pad)
+            yield cls(source, target, vocab, pad)
 
     def notation(self) -> str:
         """Write `Reframe(none -> bos..eos)`."""

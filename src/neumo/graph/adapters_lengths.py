@@ -1,160 +1,19 @@
-"""Adapters of lengths and masks: strides, offsets, fractions, what True means."""
+"""Adapters of lengths: strides, offsets, fractions, full rows."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Literal, Self
 
-from neumo.graph.adapter import Adapter, ShapedAdapter
+from neumo.graph.adapter import Adapter, MeasuringAdapter
 from neumo.graph.signature import Signature
-from neumo.types import (
-    Any_,
-    Axis,
-    B,
-    ConfigError,
-    Element,
-    Kind,
-    Lengths,
-    Mask,
-    NeuralType,
-    Size,
-    SizeGap,
-    T,
-    gap,
-)
-
-_OPPOSITE = {"keep": "pad", "pad": "keep"}
-_PLACES = (1, 2)  # of the time axis in `like` that are tried: [B, T, F] and [B, F, T]
+from neumo.types import B, ConfigError, Lengths, NeuralType, Size, SizeGap, T, gap
 
 
 @dataclass(frozen=True)
-class Invert(ShapedAdapter):
-    """Inverts a mask: True comes to mean the opposite."""
-
-    entry: ClassVar[str] = "mask"
-    exit: ClassVar[str] = "mask"
-
-    def signature(self) -> Signature:
-        """Take a mask of positions to keep, give one of positions to leave out."""
-        return Signature(
-            takes={"mask": Mask(T, true="keep")[B, T]}, gives={"mask": Mask(T, true="pad")[B, T]}
-        )
-
-    def accepts(self, given: NeuralType) -> bool:
-        """Accept masks that say what True means."""
-        return isinstance(given.element, Mask) and given.element.true in _OPPOSITE
-
-    def convert(self, element: Mask) -> Element:
-        """Turn keep into pad and pad into keep."""
-        return dataclasses.replace(element, true=_OPPOSITE[str(element.true)])
-
-    @classmethod
-    def propose(cls, wanted: NeuralType, given: NeuralType) -> Iterator[Self]:
-        """Propose where the two meanings meet."""
-        if not isinstance(wanted.element, Mask) or not isinstance(given.element, Mask):
-            return
-        if wanted.element.true == _OPPOSITE.get(str(given.element.true)):
-            yield cls()
-
-    def notation(self) -> str:
-        """Write `Invert(mask)`."""
-        return "Invert(mask)"
-
-
-@dataclass(frozen=True)
-class MaskToLengths(Adapter):
-    """Counts the positions that a mask keeps: the lengths of rows that are padded behind their end.
-
-    >>> from neumo.graph.inputs import inputs
-    >>> MaskToLengths("pad")(mask=inputs(mask=Mask(T, true="pad")[B, T]).mask).lengths
-    MaskToLengths.lengths: Lengths(T)[B]
-
-    `true` says what True means in the mask: "keep" or "pad".
-    """
-
-    entry: ClassVar[str] = "mask"
-    exit: ClassVar[str] = "lengths"
-
-    true: Literal["keep", "pad"] = "keep"
-
-    def signature(self) -> Signature:
-        """Take a mask, give lengths."""
-        return self.ports_for({})
-
-    def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
-        """State the ports for the axes that stand before the masked one."""
-        found = given.get("mask")
-        rows = found.axes[:-1] if found is not None and found.axes else (B,)
-        return Signature(
-            takes={"mask": NeuralType(Mask(T, true=self.true), (*rows, T))},
-            gives={"lengths": NeuralType(Lengths(T), rows)},
-        )
-
-    @classmethod
-    def propose(cls, wanted: NeuralType, given: NeuralType) -> Iterator[Self]:
-        """Propose where lengths are wanted and a mask is given."""
-        if isinstance(wanted.element, Lengths) and isinstance(given.element, Mask):
-            yield cls("pad" if given.element.true == "pad" else "keep")
-
-    def notation(self) -> str:
-        """Write `MaskToLengths()`, or `MaskToLengths(true=pad)`."""
-        return "MaskToLengths()" if self.true == "keep" else "MaskToLengths(true=pad)"
-
-
-class _BesideAValue(Adapter):
-    """Needs a value `like` that has the measured axis, at position `axis`, because it must know its size."""
-
-    axis: int
-
-    def like(self, given: Mapping[str, NeuralType]) -> NeuralType:
-        """Give the type that `like` has to have: rows, any axes, and the measured one in its place."""
-        found = given.get("like")
-        inner = [Axis(Kind.ANY, None)] * (self.axis - 1)
-        axes = list(found.axes) if found is not None and found.rank > self.axis else [B, *inner, T]
-        axes[0], axes[self.axis] = B, T
-        return NeuralType(Any_(), tuple(axes))
-
-
-@dataclass(frozen=True)
-class LengthsToMask(_BesideAValue):
-    """Makes a mask out of lengths; `like` is any value with the axis to be masked, its axis number `axis`."""
-
-    entry: ClassVar[str] = "lengths"
-    exit: ClassVar[str] = "mask"
-
-    true: Literal["keep", "pad"] = "keep"
-    axis: int = 1
-
-    def __post_init__(self) -> None:
-        _check_axis(self.axis)
-
-    def signature(self) -> Signature:
-        """Take lengths and a value of the masked size, give a mask."""
-        return self.ports_for({})
-
-    def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
-        """State the ports for the other axes of `like`."""
-        return Signature(
-            takes={"lengths": Lengths(T)[B], "like": self.like(given)},
-            gives={"mask": Mask(T, true=self.true)[B, T]},
-        )
-
-    @classmethod
-    def propose(cls, wanted: NeuralType, given: NeuralType) -> Iterator[Self]:
-        """Propose where a mask is wanted and lengths are given."""
-        if isinstance(wanted.element, Mask) and isinstance(given.element, Lengths):
-            yield from (cls("pad" if wanted.element.true == "pad" else "keep", place) for place in _PLACES)
-
-    def notation(self) -> str:
-        """Write `LengthsToMask(true=keep)`."""
-        return f"LengthsToMask(true={self.true}{_place(self.axis)})"
-
-
-@dataclass(frozen=True)
-class FullLengths(_BesideAValue):
+class FullLengths(MeasuringAdapter):
     """Counts all rows as full where lengths may be absent; `like` is any value with the measured axis.
 
     >>> from neumo.graph.inputs import inputs
@@ -171,9 +30,6 @@ class FullLengths(_BesideAValue):
 
     axis: int = 1
 
-    def __post_init__(self) -> None:
-        _check_axis(self.axis)
-
     def signature(self) -> Signature:
         """Take lengths that may be absent and a value of the measured size, give lengths."""
         return self.ports_for({})
@@ -189,15 +45,15 @@ class FullLengths(_BesideAValue):
     def propose(cls, wanted: NeuralType, given: NeuralType) -> Iterator[Self]:
         """Propose where lengths may be absent and must not be."""
         if isinstance(given.element, Lengths) and given.optional and not wanted.optional:
-            yield from (cls(place) for place in _PLACES)
+            yield from (cls(place) for place in cls.places)
 
     def notation(self) -> str:
         """Write `FullLengths()`."""
-        return f"FullLengths({_place(self.axis).removeprefix(', ')})"
+        return f"FullLengths({self.place()})"
 
 
 @dataclass(frozen=True)
-class FractionToCount(_BesideAValue):
+class FractionToCount(MeasuringAdapter):
     """Turns lengths that are a share of the longest row into counts, rounded to the nearest whole number.
 
     `like` is any value with the measured axis, its axis number `axis`. Exact for up to a million frames.
@@ -207,9 +63,6 @@ class FractionToCount(_BesideAValue):
     exit: ClassVar[str] = "lengths"
 
     axis: int = 1
-
-    def __post_init__(self) -> None:
-        _check_axis(self.axis)
 
     def signature(self) -> Signature:
         """Take fractions and a value of the measured size, give counts."""
@@ -226,15 +79,15 @@ class FractionToCount(_BesideAValue):
     def propose(cls, wanted: NeuralType, given: NeuralType) -> Iterator[Self]:
         """Propose where counts are wanted and fractions are given."""
         if _units(wanted, given) == ("count", "fraction"):
-            yield from (cls(place) for place in _PLACES)
+            yield from (cls(place) for place in cls.places)
 
     def notation(self) -> str:
         """Write `FractionToCount()`."""
-        return f"FractionToCount({_place(self.axis).removeprefix(', ')})"
+        return f"FractionToCount({self.place()})"
 
 
 @dataclass(frozen=True)
-class CountToFraction(_BesideAValue):
+class CountToFraction(MeasuringAdapter):
     """Turns lengths that are counts into shares of the size of the axis, from 0 to 1.
 
     `like` is any value with the measured axis, its axis number `axis`.
@@ -244,9 +97,6 @@ class CountToFraction(_BesideAValue):
     exit: ClassVar[str] = "lengths"
 
     axis: int = 1
-
-    def __post_init__(self) -> None:
-        _check_axis(self.axis)
 
     def signature(self) -> Signature:
         """Take counts and a value of the measured size, give fractions."""
@@ -263,11 +113,11 @@ class CountToFraction(_BesideAValue):
     def propose(cls, wanted: NeuralType, given: NeuralType) -> Iterator[Self]:
         """Propose where fractions are wanted and counts are given."""
         if _units(wanted, given) == ("fraction", "count"):
-            yield from (cls(place) for place in _PLACES)
+            yield from (cls(place) for place in cls.places)
 
     def notation(self) -> str:
         """Write `CountToFraction()`."""
-        return f"CountToFraction({_place(self.axis).removeprefix(', ')})"
+        return f"CountToFraction({self.place()})"
 
 
 @dataclass(frozen=True)
@@ -378,16 +228,3 @@ def _units(wanted: NeuralType, given: NeuralType) -> tuple[object, object]:
     if not isinstance(want, Lengths) or not isinstance(have, Lengths):
         return None, None
     return want.unit, have.unit
-
-
-def _place(axis: int) -> str:
-    return "" if axis == 1 else f", axis={axis}"
-
-
-def _check_axis(axis: int) -> None:
-    if axis < 1:
-        raise ConfigError(
-            f"axis {axis} cannot be the measured one: axis 0 has the rows",
-            code="field",
-            fixes=("axis=1 for [B, T, ...], axis=2 for [B, F, T]",),
-        )

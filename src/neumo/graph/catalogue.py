@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from neumo.graph.module import DataLayer, NeuralModule, signature_of
 from neumo.graph.registry import known_kinds, lookup
@@ -273,7 +273,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Vocab | Element | NeuralType | Path):
         return str(value)
     if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
+        return [_plain(part) for part in cast("list[Any] | tuple[Any, ...]", value)]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     return str(value)

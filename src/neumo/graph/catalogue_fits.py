@@ -155,7 +155,7 @@ def _opened(giver: _End, taker: _End, found: Comparison) -> Connection | None:
     sizes: dict[Symbol, Size] = {}
     for reason in found.reasons:
         symbol = reason.gap.given.symbol if reason.gap is not None else None
-        if reason.gap is None or symbol not in giver.open or reason.gap.wanted.constant is None:
+        if reason.gap is None or symbol is None or symbol not in giver.open:
             return None
         sizes[symbol] = reason.gap.wanted
     again = compare(taker.type, giver.type.substitute(sizes), Environment())
