@@ -46,10 +46,14 @@ def show(
         Format | None, typer.Option("--format", help="How to draw; else by the suffix of the file, or text.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write to a file.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Write to a file: .html, .svg, .mmd or .txt."),
     ] = None,
 ) -> None:
-    """Draw the graphs of a recipe, with the type of every value."""
+    """Draw the graphs of a recipe, with the type of every value.
+
+    HTML is a page for a browser: point at a port to read its type, at an axis to follow its size.
+    """
     found = read_recipe(recipe, overrides or [])
     graphs = list(found.graphs.values()) if graph is None else [found.graph(graph)]
     kind = format or _SUFFIXES.get(output.suffix.lower() if output else "", Format.text)
