@@ -32,9 +32,11 @@ from neumo.types import (
     Outcome,
     Probs,
     Relation,
+    Score,
     Scores,
     Size,
     Spectrogram,
+    Struct,
     Symbol,
     T,
     Text,
@@ -350,6 +352,13 @@ def test_reflexive_with_rigid_symbols(t):
     assert compare(t, t).outcome is Outcome.SAME
 
 
+class Measured(Struct):
+    """A struct of a user."""
+
+    x = Mel()[B]
+    y = Score()[B]
+
+
 CHAIN = st.sampled_from(
     [
         Any_(),
@@ -363,6 +372,7 @@ CHAIN = st.sampled_from(
         Acoustic(),
         CountedMel(),
     ]
+    + [Struct(x=Spectrogram()[B]), Struct(x=Mel()[B]), Struct(x=DialectMel()[B], y=Score()[B]), Measured()]
     + [Spectrogram(rate=r) for r in (1, 2)]
     + [Mel(rate=r, n_mels=n) for r in (None, 1, 2) for n in (None, 64)]
     + [DialectMel(rate=1, n_mels=64, dialect=d) for d in (None, "x")]

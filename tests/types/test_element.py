@@ -141,6 +141,7 @@ def test_elements_survive_pickling(element):
         (lambda: Lengths("T"), "'T' is not a size"),
         (lambda: element_class("Mell"), "(?s)there is no element 'Mell'.*did you mean 'Mel'"),
         (lambda: Audio()[B, 3], "3 is not an axis of Audio"),
+        (lambda: Audio()[B.list, T], r"(?s)is not an axis of Audio.*call it: B\.list\(\)"),
     ],
 )
 def test_wrong_elements_are_refused(make, message):

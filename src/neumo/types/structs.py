@@ -46,9 +46,8 @@ class Struct(Element):
     def __init__(self, **fields: NeuralType) -> None:
         stated = self.stated
         if not fields and not stated:
-            raise ConfigError(
-                f"{self.label} needs fields", code="fields", fixes=("Struct(text=Ids()[B, U])",)
-            )
+            example = "Struct(text=Ids()[B, U])" if type(self) is Struct else "text = Ids()[B, U] in its body"
+            raise ConfigError(f"{self.label} needs fields", code="fields", fixes=(example,))
         for name, field in fields.items():
             _check_field(self.label, name, field)
             if stated:

@@ -44,6 +44,7 @@ class NeuralType:
                     f"{axis!r} is not an axis of {element}",
                     code="axis",
                     why="Write F(64) for a size that is fixed.",
+                    fixes=("call it: B.list()",) if callable(axis) else (),
                 )
             if axis.clock is not None:
                 clocked = True
