@@ -91,7 +91,7 @@ def test_an_unknown_graph_or_format_is_refused(capsys: pytest.CaptureFixture[str
 def test_a_folder_that_is_not_there_is_a_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = neumo(capsys, "show", RIGHT, "-o", str(tmp_path / "no" / "a.txt"))
     assert result.code == 1
-    assert "No such file or directory" in result.err
+    assert "a.txt: No such file or directory" in " ".join(result.err.split())
     assert "Traceback" not in result.err
 
 
@@ -99,3 +99,11 @@ def test_a_wrong_recipe_is_not_drawn(capsys: pytest.CaptureFixture[str]) -> None
     result = neumo(capsys, "show", RIGHT, "modules.mel.n_mels=80")
     assert (result.code, result.out) == (1, "")
     assert result.err.startswith("ConfigError[recipe]: 3 mistakes in")
+
+
+def test_a_file_of_no_kind_of_drawing_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = neumo(capsys, "show", RIGHT, "--graph", "train", "-o", str(tmp_path / "a.png"))
+    assert result.code == 1
+    assert "ConfigError[option]: `neumo show` does not draw .png files" in result.err
+    assert "write to a file that ends in .svg, .html, .htm, .mmd, .txt" in result.err
+    assert neumo(capsys, "show", RIGHT, "-o", str(tmp_path / "a.log"), "--format", "text").code == 0

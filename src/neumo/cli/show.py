@@ -56,12 +56,27 @@ def show(
     """
     found = read_recipe(recipe, overrides or [])
     graphs = list(found.graphs.values()) if graph is None else [found.graph(graph)]
-    kind = format or _SUFFIXES.get(output.suffix.lower() if output else "", Format.text)
+    kind = format or _kind(output)
     drawing = draw(graphs, kind, Path(recipe).name)
     if output is None:
         typer.echo(drawing, nl=not drawing.endswith("\n"))
         return
-    output.write_text(drawing, encoding="utf-8")
+    try:
+        output.write_text(drawing, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write {output}: {error.strerror}", code="output") from None
+
+
+def _kind(output: Path | None) -> Format:
+    """Tell the format by the suffix of the file; a suffix that says nothing about drawings is refused."""
+    suffix = output.suffix.lower() if output else ""
+    if suffix and suffix not in _SUFFIXES:
+        raise ConfigError(
+            f"`neumo show` does not draw {suffix} files",
+            code="option",
+            fixes=[f"write to a file that ends in {', '.join(_SUFFIXES)}", "add --format"],
+        )
+    return _SUFFIXES.get(suffix, Format.text)
 
 
 def draw(graphs: list[Graph], kind: Format, title: str) -> str:
