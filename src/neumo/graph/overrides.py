@@ -12,7 +12,7 @@ from neumo.types.errors import ConfigError, did_you_mean
 _SECTIONS: Final = ("vocabs", "modules", "graphs", *ACTIONS)
 
 
-def apply_overrides(tree: Node, overrides: Sequence[str]) -> None:
+def apply_overrides(tree: Node, overrides: Sequence[str], *, within: str = "") -> None:
     """Change the tree of a recipe as `key=value` words say: dotted keys, values in YAML.
 
     >>> tree = read_yaml("train: {epochs: 10}", "recipe.yaml")
@@ -22,7 +22,8 @@ def apply_overrides(tree: Node, overrides: Sequence[str]) -> None:
 
     The last key may be new (its section says whether it has such a field); the keys before it must be in
     the recipe, or name a section of it. A number as key counts from 0 in a list. A path starts at the
-    current folder, as on any command line. Raises `ConfigError` with the nearest match.
+    current folder, as on any command line. `within` names the only entry of the tree that may be changed.
+    Raises `ConfigError` with the nearest match.
     """
     for text in overrides:
         key, sign, _ = text.partition("=")
@@ -33,7 +34,8 @@ def apply_overrides(tree: Node, overrides: Sequence[str]) -> None:
                 fixes=["write key=value, such as train.epochs=5"],
             )
         path = key.strip().split(".")
-        _set(tree, path, text, _value(text, len(key) + 1))
+        value = _value(text, len(key) + 1)
+        _set(tree.data[within] if within else tree, path, text, value, [within] if within else [])
 
 
 def _value(text: str, start: int) -> Node:
@@ -63,9 +65,8 @@ def _place(text: str, start: int, end: int) -> YamlPlace:
     return YamlPlace(COMMAND_LINE, 0, text, start, max(end, start + 1))
 
 
-def _set(tree: Node, path: list[str], text: str, value: Node) -> None:
+def _set(tree: Node, path: list[str], text: str, value: Node, done: list[str]) -> None:
     here = tree
-    done: list[str] = []
     column = 0
     for part in path[:-1]:
         here = _child(here, part, done, _place(text, column, column + len(part)))

@@ -36,12 +36,12 @@ def build_recipe(tree: Node, path: Path | None, sections: Sections | None = None
     scope = Scope(None if path is None else path.parent)
     if not _check_sections(tree, scope):
         raise_all(scope.problems, file)
-    scope.vocabs = {name: read_vocab(name, node, scope) for name, node in _section(tree, "vocabs", scope)}
-    modules = {name: _read_module(name, node, scope) for name, node in _section(tree, "modules", scope)}
+    scope.vocabs = {name: read_vocab(name, node, scope) for name, node in read_section(tree, "vocabs", scope)}
+    modules = {name: _read_module(name, node, scope) for name, node in read_section(tree, "modules", scope)}
     graphs: dict[str, Graph | None] = {}
     notes: list[str] = []
     used: set[str] = set()
-    for name, node in _section(tree, "graphs", scope):
+    for name, node in read_section(tree, "graphs", scope):
         reader = GraphReader(name, node, modules, graphs, scope)
         graphs[name] = reader.read()
         notes += reader.notes
@@ -88,10 +88,20 @@ def _check_sections(tree: Node, scope: Scope) -> bool:
                 details=[f"its sections are {', '.join(_SECTIONS)}"],
                 fixes=did_you_mean(name, _SECTIONS),
             )
+    readable = check_format(tree, scope) and readable
+    if "graphs" not in tree.data:
+        scope.refuse(
+            "the recipe has no graphs", tree.place, code="recipe-key", fixes=["add a section `graphs:`"]
+        )
+    return readable
+
+
+def check_format(tree: Node, scope: Scope) -> bool:
+    """Note where a file does not say its format, or another one; say whether it can be read all the same."""
     version = tree.data.get("neumo")
     if version is None:
         scope.refuse(
-            "the recipe does not say its format",
+            "the file does not say its format",
             tree.place,
             code="recipe-key",
             fixes=["begin with `neumo: 1`"],
@@ -102,15 +112,12 @@ def _check_sections(tree: Node, scope: Scope) -> bool:
         scope.refuse(
             f"this neumo reads recipes of format {FORMAT}, not {version.data!r}", version.place, fixes=fixes
         )
-        readable = readable and not newer
-    if "graphs" not in tree.data:
-        scope.refuse(
-            "the recipe has no graphs", tree.place, code="recipe-key", fixes=["add a section `graphs:`"]
-        )
-    return readable
+        return not newer
+    return True
 
 
-def _section(tree: Node, name: str, scope: Scope) -> Iterable[tuple[str, Node]]:
+def read_section(tree: Node, name: str, scope: Scope) -> Iterable[tuple[str, Node]]:
+    """Give the entries of a section that is a mapping by name; nothing where it is missing or wrong."""
     node = tree.data.get(name)
     if node is None or node.data is None:
         return ()
@@ -126,6 +133,14 @@ def _read_module(name: str, node: Node, scope: Scope) -> NeuralModule | None:
         fixes = ["use letters, digits and underscores"]
         scope.refuse(f"{name!r} cannot name a module", node.key, code="recipe-name", fixes=fixes)
         return None
+    made = read_module(name, node, scope)
+    return None if made is None else made.named(name)
+
+
+def read_module(
+    name: str, node: Node, scope: Scope, base: type[NeuralModule] = NeuralModule
+) -> NeuralModule | None:
+    """Read a module of a kind that is `base` or one of its subclasses; None once its mistakes are noted."""
     kind = node.data.get("kind") if node.is_map else None
     if kind is None or not isinstance(kind.data, str):
         got = "no kind" if node.is_map else node.describe()
@@ -141,8 +156,12 @@ def _read_module(name: str, node: Node, scope: Scope) -> NeuralModule | None:
     except NeumoError as error:
         scope.note(error, kind.place)
         return None
+    if not issubclass(cls, base):
+        what = f"{name} is a {cls.__name__}, and not a {base.__name__}"
+        scope.refuse(what, kind.place, code="kind", fixes=[f"load it as a {cls.__name__}"])
+        return None
     try:
-        return _make_module(name, cls, node, scope).named(name)
+        return _make_module(name, cls, node, scope)
     except Spoilt:
         return None
 

@@ -29,9 +29,11 @@ from typing import TYPE_CHECKING
 from neumo.graph.overrides import apply_overrides
 from neumo.graph.recipe import Recipe
 from neumo.graph.recipe_build import Sections, build_recipe
+from neumo.graph.yaml_module import load_module as load_module
+from neumo.graph.yaml_module import module_text as module_text
+from neumo.graph.yaml_module import save_module as save_module
 from neumo.graph.yaml_read import TEXT, read_text, read_yaml
-from neumo.graph.yaml_write import write_recipe
-from neumo.types.errors import ConfigError
+from neumo.graph.yaml_write import write_file, write_recipe
 
 if TYPE_CHECKING:
     from neumo.graph.graph import Graph
@@ -77,7 +79,7 @@ def load_recipe(
 def save_recipe(recipe: Recipe, path: str | Path, *, defaults: bool = False) -> None:
     """Write a recipe to a file, from which `load_recipe` gives equal graphs with the same sharing."""
     path = Path(path)
-    _write(path, write_recipe(recipe, path.parent, defaults=defaults))
+    write_file(path, write_recipe(recipe, path.parent, defaults=defaults))
 
 
 def recipe_text(recipe: Recipe | Graph, *, defaults: bool = False) -> str:
@@ -97,10 +99,3 @@ def load_graph(source: str | Path, name: str | None = None) -> Graph:
 
 def _alone(graph: Graph) -> Recipe:
     return Recipe(graphs={graph.name: graph})
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror or error}", code="recipe-file") from None

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from neumo.graph.draw_sketch import is_default, is_open, step_names
-from neumo.graph.module import NeuralModule, module_fields
+from neumo.graph.module import NeuralModule, label_of, module_fields, name_of
+from neumo.graph.recipe import Recipe
 from neumo.graph.registry import kind_of, known_kinds
 from neumo.graph.yaml_fields import field_hints
 from neumo.graph.yaml_read import add_core_schema
@@ -23,7 +24,6 @@ from neumo.types.vocab import AtLeast, Vocab
 
 if TYPE_CHECKING:
     from neumo.graph.graph import Graph
-    from neumo.graph.recipe import Recipe
     from neumo.graph.value import Step, Value
 
 _HELD: Final = (
@@ -43,6 +43,16 @@ def write_recipe(recipe: Recipe, folder: Path | None = None, *, defaults: bool =
     return _emit(writer.document())
 
 
+def write_module(module: NeuralModule, folder: Path | None = None, *, defaults: bool = False) -> str:
+    """Write a single module as YAML, with its name and the vocabularies that its fields mention."""
+    writer = _Writer(Recipe(graphs={}), folder, defaults)
+    entry = writer.module(label_of(module), module)
+    name = name_of(module)
+    found: dict[str, Any] = {"neumo": 1, **({} if name is None else {"name": name})}
+    found |= {"vocabs": writer.vocab_entries()} if writer.vocabs else {}
+    return _emit({**found, "module": entry})
+
+
 class _Writer:
     def __init__(self, recipe: Recipe, folder: Path | None, defaults: bool) -> None:
         self.recipe = recipe
@@ -55,9 +65,9 @@ class _Writer:
     def document(self) -> dict[str, Any]:
         for name, module in self._named_modules():
             self._name(module, name)
-        modules = {name: self._module(name, module) for name, module in self.modules.items()}
+        modules = {name: self.module(name, module) for name, module in self.modules.items()}
         graphs = {name: self._graph(graph) for name, graph in self.recipe.graphs.items()}
-        vocabs = {name: _vocab(name, vocab) for name, vocab in self.vocabs.items()}
+        vocabs = self.vocab_entries()
         found: dict[str, Any] = {"neumo": 1}
         found |= {"vocabs": vocabs} if vocabs else {}
         found |= {"modules": modules} if modules else {}
@@ -66,6 +76,9 @@ class _Writer:
             for name, value in self.recipe.actions.items()
         }
         return {**found, "graphs": graphs, **actions}
+
+    def vocab_entries(self) -> dict[str, Any]:
+        return {name: _vocab(name, vocab) for name, vocab in self.vocabs.items()}
 
     def _named_modules(self) -> Iterator[tuple[str, NeuralModule]]:
         yield from self.recipe.modules.items()
@@ -82,7 +95,7 @@ class _Writer:
         self.names[id(module)] = free
         self.modules[free] = module
 
-    def _module(self, name: str, module: NeuralModule) -> dict[str, Any]:
+    def module(self, name: str, module: NeuralModule) -> dict[str, Any]:
         _refuse_what_is_an_object(name, module)
         return {"kind": _kind(type(module)), **self._fields(module, module_fields(module), name)}
 
@@ -114,7 +127,7 @@ class _Writer:
             parts = list(cast("Iterable[Any]", value))
             return [self._plain(part, f"{label}[{index}]", hint) for index, part in enumerate(parts)]
         if isinstance(value, NeuralModule):  # a part of another module, such as a layer of MultiData
-            return self._module(label, value)
+            return self.module(label, value)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             names = [field.name for field in dataclasses.fields(value) if field.init]
             return self._fields(value, {name: getattr(value, name) for name in names}, label)
@@ -258,7 +271,7 @@ def _emit(document: dict[str, Any]) -> str:
     text: str = cast("Any", yaml).serialize(
         _tree(document, 0, 0), Dumper=_dumper(), width=10_000, allow_unicode=True, indent=2
     )
-    return re.sub(r"\n(?=(?:vocabs|modules|graphs|factory|train|evaluate|infer|export):)", "\n\n", text)
+    return re.sub(r"\n(?=(?:vocabs|modules?|graphs|factory|train|evaluate|infer|export):)", "\n\n", text)
 
 
 @lru_cache(maxsize=1)
@@ -317,3 +330,11 @@ def _scalar(value: Any) -> Any:
         quoted = ("'" in value and '"' not in value) or not _BREAKS.isdisjoint(value)
         return ScalarNode("tag:yaml.org,2002:str", value, style='"' if quoted else None)
     return _dumper()("").represent_data(value)
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a text; raises `ConfigError` if the disk refuses."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}", code="recipe-file") from None
