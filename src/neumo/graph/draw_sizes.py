@@ -166,9 +166,9 @@ def _equal_input(step: Step, size: Size, hops: Mapping[Key, Hop]) -> tuple[Hop, 
 def _source(step: Step, symbol: Symbol, signature: Signature, hops: Mapping[Key, Hop]) -> Hop | None:
     """Find the input that fixed a symbol of this call."""
     origin = None if step.bindings is None else step.bindings.origin(symbol)
-    if origin is None:
+    if not isinstance(origin, tuple):  # solved by no connection of this call
         return None
-    port, given = origin
+    port, given = cast("tuple[str, Value]", origin)
     mine = [(slot, size) for slot, size in _sizes(signature.takes[port]) if symbol in size.symbols()]
     mine.sort(key=lambda each: each[1].symbol != symbol)  # an axis that is the symbol, before one made of it
     return next((found for slot, _ in mine if (found := hops.get((id(given.step), given.port, slot)))), None)
