@@ -208,7 +208,7 @@ def test_it_is_exported_with_the_names_of_its_inputs():
 
 
 @dataclass
-class Sum(neumo.TorchModule):
+class AddUp(neumo.TorchModule):
     """Adds any number of rows, and says how many they were."""
 
     def signature(self) -> Signature:
@@ -223,12 +223,26 @@ class Sum(neumo.TorchModule):
 
 def test_ports_of_many_values_and_open_ones_are_called_right():
     opened = inputs(x=ROW, other=ROW)
-    summed = Sum()(rows=[opened.x, opened.other, opened.x])
+    summed = AddUp()(rows=[opened.x, opened.other, opened.x])
     model = to_torch(Graph(outputs={"y": summed.y, "last": summed.last}))
     x, other = torch.randn(2, 3), torch.randn(2, 3)
-    found = torch.compile(model, backend="eager", fullgraph=True)(x=x, other=other)
-    assert torch.allclose(found["y"], 2 * x + other)
-    assert torch.equal(found["last"], x)
+    for call in (model, torch.compile(model, backend="eager", fullgraph=True)):
+        found = call(x=x, other=other)
+        assert torch.allclose(found["y"], 2 * x + other)
+        assert torch.equal(found["last"], x)
+
+
+class Difference(nn.Module):
+    def forward(self, *, two: Tensor, one: Tensor) -> Tensor:
+        return one - two
+
+
+def test_keywords_of_forward_are_passed_by_name():
+    minus = neumo.wrap(Difference(), takes={"one": ROW, "two": ROW}, gives={"y": ROW})
+    opened = inputs(a=ROW, b=ROW)
+    model = to_torch(Graph(outputs={"y": minus(one=opened.a, two=opened.b).y}))
+    a, b = torch.randn(2, 3), torch.randn(2, 3)
+    assert torch.equal(model(a, b)["y"], a - b)
 
 
 def test_a_wrapped_module_is_called_and_read_by_its_rule():

@@ -67,6 +67,7 @@ class _Call:
     groups: tuple[int | None, ...]  # how many slots make up each argument; None for one that is no tuple
     read: Outputs | None
     targets: tuple[int, ...]
+    release: tuple[int, ...]  # slots that nobody reads after this call
     gives: tuple[str, ...]
 
 
@@ -109,6 +110,8 @@ class TorchGraph(nn.Module):
             else:
                 for target, value in zip(call.targets, given, strict=True):
                     slots[target] = value
+            for slot in call.release:
+                slots[slot] = None
         return {name: slots[slot] for name, slot in zip(self._outputs, self._wanted, strict=True)}
 
     def _call(self, call: _Call, values: list[Any]) -> Any:
@@ -163,6 +166,7 @@ def _as_data(step: PlanStep, module: nn.Module) -> _Call:
         groups=tuple(None if isinstance(source, int) else len(source) for source in sources) if many else (),
         read=rule.read,
         targets=step.targets,
+        release=step.release,
         gives=tuple(step.step.outputs),
     )
 
