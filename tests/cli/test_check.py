@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .runner import HERE, neumo, process
+from .runner import HERE, ROOT, neumo, process
 
 RIGHT = HERE / "recipes" / "right.yaml"
 
@@ -54,6 +54,23 @@ def test_overrides_change_the_recipe(capsys: pytest.CaptureFixture[str]) -> None
     field = neumo(capsys, "check", str(RIGHT), "modules.mel.n_mel=80")
     assert "command line" in field.err
     assert "did you mean 'n_mels'?" in field.err
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        *sorted(ROOT.glob("examples/*/recipe*.yaml")),
+        *sorted(ROOT.glob("src/neumo/*/recipes/*.yaml")),
+        RIGHT,
+    ],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_the_recipes_of_the_repository_keep_all_rules(
+    recipe: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = json.loads(neumo(capsys, "check", str(recipe), "--json").out)
+    assert found["ok"]
+    assert [graph["findings"] for graph in found["graphs"].values()] == [[]] * len(found["graphs"])
 
 
 RULES = """

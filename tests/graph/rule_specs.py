@@ -9,13 +9,18 @@ from neumo.graph.module import DataLayer, Metric, NeuralModule, Role
 from neumo.graph.signature import Signature
 from neumo.types import (
     Acoustic,
+    Alignment,
     Any_,
     Audio,
     B,
+    C,
+    Durations,
     F,
     Features,
     Flags,
+    H,
     Ids,
+    Image,
     Item,
     Lengths,
     Logits,
@@ -23,6 +28,7 @@ from neumo.types import (
     Loss,
     Mask,
     Mel,
+    Pitch,
     Probs,
     Score,
     Scores,
@@ -32,6 +38,7 @@ from neumo.types import (
     V,
     Var,
     Vocab,
+    W,
 )
 
 LABELS = Vocab("abc", name="abc")
@@ -480,6 +487,51 @@ class Spaced(NeuralModule):
 
     def signature(self) -> Signature:
         return Signature(takes={"ids": Ids()[B, T]}, gives={"x": Features(self.space)[B, F(WIDTH), T]})
+
+
+@dataclass(frozen=True)
+class Aligner(NeuralModule):
+    """Where in the frames the labels of a given text are."""
+
+    trainable: ClassVar[bool] = True
+
+    def signature(self) -> Signature:
+        return Signature(
+            takes={
+                "scores": LogProbs(LABELS)[B, T, V(LABELS)],
+                "scores_len": Lengths(T)[B],
+                "text": Ids(LABELS)[B, U],
+                "text_len": Lengths(U)[B],
+            },
+            gives={"path": Alignment()[B, T, U], "found": Score()[B]},
+        )
+
+
+@dataclass(frozen=True)
+class Prosody(NeuralModule):
+    """How long and how high each symbol is to be read."""
+
+    trainable: ClassVar[bool] = True
+
+    def signature(self) -> Signature:
+        return Signature(
+            takes={"encoded": Text()[B, F(WIDTH), U]},
+            gives={
+                "encoded": Text()[B, F(WIDTH), U],
+                "pitch": Pitch(unit="hz")[B, U],
+                "frames": Durations(unit="frames", scale="linear")[B, U],
+            },
+        )
+
+
+@dataclass(frozen=True)
+class Vision(NeuralModule):
+    """Features of an image."""
+
+    trainable: ClassVar[bool] = True
+
+    def signature(self) -> Signature:
+        return Signature(takes={"image": Image()[B, C(3), H, W]}, gives={"x": Features()[B, F(WIDTH)]})
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,12 @@ from neumo.types import (
     Any_,
     Audio,
     B,
+    C,
     F,
     Features,
+    H,
     Ids,
+    Image,
     Lengths,
     Logits,
     LogProbs,
@@ -29,12 +32,14 @@ from neumo.types import (
     T,
     U,
     V,
+    W,
 )
 
 from .rule_specs import (
     LABELS,
     OTHERS,
     WIDTH,
+    Aligner,
     Alignments,
     Attention,
     BareConv,
@@ -56,6 +61,7 @@ from .rule_specs import (
     Normalise,
     Pairs,
     ProbHead,
+    Prosody,
     Reader,
     Rescore,
     Search,
@@ -69,6 +75,7 @@ from .rule_specs import (
     Speller,
     SumLoss,
     ToOthers,
+    Vision,
     Vocoder,
     Voices,
 )
@@ -516,6 +523,14 @@ def an_evaluation_that_uses_texts_as_it_should() -> Graph:
 
 
 @right
+def an_alignment_of_a_text_that_is_known() -> Graph:
+    batch = Speech()()
+    scores, n = scored(batch)
+    found = Aligner()(scores=scores, scores_len=n, text=batch.text, text_len=batch.text_len)
+    return Graph("align", "infer", {"path": found.path, "found": found.found})
+
+
+@right
 def a_language_model_that_predicts_its_input() -> Graph:
     given = inputs(ids=Ids(LABELS)[B, T], ids_len=Lengths(T)[B])
     logits = Head()(x=Embed()(ids=given.ids).x).logits
@@ -588,6 +603,15 @@ def one_encoder_of_two_frame_rates() -> Graph:
     return Graph(outputs={"one": one, "two": two})
 
 
+@wrong("one-module-two-vocabularies", "Vision.image")
+def one_network_over_images_of_two_ranges() -> Graph:
+    given = inputs(
+        a=Image(channels="rgb", peak=1.0)[B, C(3), H, W], b=Image(channels="rgb", peak=255.0)[B, C(3), H, W]
+    )
+    vision = Vision()
+    return Graph(outputs={"a": vision(image=given.a).x, "b": vision(image=given.b).x})
+
+
 @wrong("one-module-two-vocabularies", "Rescore.scores")
 def one_network_over_two_sets_of_scores() -> Graph:
     given = inputs(a=Probs(LABELS)[B, T, V(LABELS)], b=Probs(OTHERS)[B, T, V(OTHERS)])
@@ -652,6 +676,16 @@ def a_training_that_never_teaches_when_to_stop() -> Graph:
     spoken = Speaker()(encoded=said.encoded, encoded_len=said.encoded_len, heard=batch.mel)
     loss = FrameLoss()(given=spoken.mel, wanted=batch.mel, frames_len=batch.mel_len)
     return Graph("train", "train", {"loss": loss.loss})
+
+
+@wrong("unused-output", "Prosody.pitch")
+def a_pitch_that_nothing_trains() -> Graph:
+    batch = Voices()()
+    said = Reader()(text=batch.text, text_len=batch.text_len)
+    read = Prosody()(encoded=said.encoded)
+    spoken = Speaker()(encoded=read.encoded, encoded_len=said.encoded_len, heard=batch.mel)
+    loss = FrameLoss()(given=spoken.mel, wanted=batch.mel, frames_len=batch.mel_len)
+    return Graph("train", "train", {"loss": loss.loss, "stop": spoken.stop})
 
 
 @wrong("unused-output", "Speech.text")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -377,17 +378,28 @@ def test_a_second_use_is_told_once_and_with_all_that_differs() -> None:
     assert "rate=22050, hop=256" in finding.error().render()
 
 
-def test_a_graph_of_a_thousand_modules_is_looked_at_in_a_moment() -> None:
+def deep(modules: int) -> Graph:
     given = inputs(x=Features()[B, F(WIDTH), T], x_len=Lengths(T)[B])
     x = given.x
-    for _ in range(1000):
+    for _ in range(modules):
         x = Attention()(query=x, memory=x, memory_len=given.x_len).x
-    graph = Graph("deep", "both", {"x": x})
-    assert sum(1 for step in graph.steps for _ in step.edges()) == 3000
+    return Graph("deep", "both", {"x": x})
+
+
+def seconds_for(graph: Graph) -> float:
+    """The least CPU time of five looks at a graph."""
     seconds: list[float] = []
-    for _ in range(3):
-        start = time.perf_counter()
+    for _ in range(5):
+        start = time.process_time()
         assert find(graph) == []
-        seconds.append(time.perf_counter() - start)
-    print(f"find: {min(seconds) * 1000:.0f} ms for 1,000 modules and 3,000 connections")
-    assert min(seconds) < 0.3  # about 25 ms alone on a core
+        seconds.append(time.process_time() - start)
+    return min(seconds)
+
+
+def test_a_graph_of_a_thousand_modules_is_looked_at_in_a_moment() -> None:
+    graph = deep(1000)
+    assert sum(1 for step in graph.steps for _ in step.edges()) == 3000
+    seconds = seconds_for(graph)
+    print(f"find: {seconds * 1000:.0f} ms for 1,000 modules and 3,000 connections")
+    assert seconds < 0.1 or sys.gettrace() is not None  # tracing takes ten times as long
+    assert seconds < 8 * seconds_for(deep(250))  # linear: four times as many take four times as long

@@ -17,10 +17,12 @@ from neumo.types import (
     Element,
     Features,
     Fix,
+    Image,
     Kind,
     Logits,
     LogProbs,
     NeuralType,
+    Pitch,
     Probs,
     Relation,
     Row,
@@ -31,6 +33,7 @@ from neumo.types import (
 from neumo.types.element import facets_of
 
 _Key = tuple[int, str]
+_SETTINGS = (Audio, Spectrogram, Image, Pitch)  # all facets of these decide what the numbers are
 _WORDS = {"vocab": "two vocabularies", "space": "two learned spaces"}
 
 
@@ -164,7 +167,7 @@ def _meanings(element: Element) -> Iterator[tuple[str, Any]]:
             if isinstance(value, Vocab):
                 yield name, value
         elif isinstance(value, bool | int | float | str) and (
-            (isinstance(element, Audio | Spectrogram) and facet.severity == "must")
+            (isinstance(element, _SETTINGS) and facet.severity == "must")
             or (isinstance(element, Features) and name == "space")
         ):
             yield name, value

@@ -9,13 +9,30 @@ from neumo.graph.module import NeuralModule, signature_of
 from neumo.graph.multi import MultiData
 from neumo.graph.rules_finding import Finding
 from neumo.graph.rules_padding import measures_rows
-from neumo.graph.rules_view import View, declared_ports, is_source
+from neumo.graph.rules_view import View, carries_gradient, declared_ports, is_source
 from neumo.graph.value import Step, Value
-from neumo.types import Axis, Fix, Flags, Item, Kind, Lengths, Loss, Mask, Row, Scores
+from neumo.types import (
+    Alignment,
+    Axis,
+    Durations,
+    Fix,
+    Flags,
+    Item,
+    Kind,
+    Lengths,
+    Loss,
+    Mask,
+    Pitch,
+    Row,
+    Score,
+    Scores,
+    Values,
+)
 
 _Key = tuple[int, str]  # a value, as (id of its step, port)
-_PREDICTIONS = Scores  # what a module with weights gives in order to have it compared with something
 _ACCOMPANY = (Lengths, Mask, Item, Flags)  # these say something about other values
+_ABOUT_TARGETS = (Loss, Score, Alignment)  # how good or where a given target is, not what it is
+_PREDICTIONS = (Scores, Pitch, Durations, Values)  # given by weights in order to be compared with a target
 
 
 def find_leaked_targets(view: View) -> Iterator[Finding]:
@@ -26,7 +43,10 @@ def find_leaked_targets(view: View) -> Iterator[Finding]:
     leaks = _first_needed(view, lambda value: _key(value) in targets)
     others = _first_needed(view, lambda value: _key(value) not in targets and not _accompanies(value))
     for name, value in view.graph.outputs.items():
-        if is_source(value.step) or value.step.module.role in ("loss", "metric"):
+        judges = value.step.module.role in ("loss", "metric") or isinstance(
+            value.type.element, _ABOUT_TARGETS
+        )
+        if judges or is_source(value.step):
             continue
         leak = leaks.get(id(value.step))
         if leak is not None and id(value.step) in others:
@@ -158,20 +178,17 @@ def _idle_targets(step: Step, view: View) -> Iterator[Finding]:
 
 def _idle_results(step: Step, view: View) -> Iterator[Finding]:
     """Find scores that nothing trains, and losses of which only the by-products are used."""
-    wanted = Loss if step.module.role == "loss" else _PREDICTIONS
+    is_loss = step.module.role == "loss"
+    wanted = (Loss,) if is_loss else _PREDICTIONS
     results = [value for value in step.outputs.values() if isinstance(value.type.element, wanted)]
-    if wanted is Loss and any(view.is_used(value) for value in results):
+    if is_loss and any(view.is_used(value) for value in results):
         return
+    by_product = f"Only by-products of {view.label(step)} are used."
+    untrained = "No loss depends on it, so the weights behind it are not trained."
     for value in results:
-        if not view.is_used(value):
-            by_product = f"Only by-products of {view.label(step)} are used."
-            untrained = "No loss depends on it, so the weights behind it are not trained."
-            yield _unused(
-                value,
-                view,
-                by_product if wanted is Loss else untrained,
-                "make it an output of the graph" if wanted is Loss else f"add a loss of {view.name(value)}",
-            )
+        if not view.is_used(value) and carries_gradient(value):
+            way = "make it an output of the graph" if is_loss else f"add a loss of {view.name(value)}"
+            yield _unused(value, view, by_product if is_loss else untrained, way)
 
 
 def _unused(value: Value, view: View, why: str, fix: str) -> Finding:
