@@ -9,6 +9,7 @@ import pytest
 
 from neumo.graph import adapters as ad
 from neumo.graph.adapter import ShapedAdapter
+from neumo.graph.catalogue import Entry
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
 from neumo.graph.module import NeuralModule
@@ -456,12 +457,13 @@ def test_nothing_says_that_a_sequence_has_to_go_on() -> None:
     assert list(ad.Concat.propose(Features()[B, F, T], Features()[B, F(3), T])) == []
 
 
-def test_every_adapter_is_saved_and_read_back(tmp_path) -> None:
-    given = inputs(ids=Ids(PIECES, pad=0, frame="none")[B, U], n=Lengths(U)[B], maybe=Ids().optional()[B, U])
-    framed = ad.Reframe("none", "bos..eos", PIECES)(ids=given.ids, ids_len=given.n)
-    filled = ad.Default(0, "int")(value=given.maybe, like=given.ids)
-    masked = ad.LengthsToMask("pad")(lengths=given.n, like=given.ids)
-    outputs = {"ids": framed.ids, "filled": filled.value, "mask": masked.mask}
-    graph = Graph("saved", outputs=outputs)
+@pytest.mark.parametrize("kind", ad.ADAPTERS, ids=lambda kind: kind.__name__)
+def test_every_adapter_is_saved_and_read_back(kind: type[ad.Adapter], tmp_path) -> None:
+    adapter = Entry(kind).module
+    assert adapter is not None
+    given = inputs(**adapter.signature().takes)
+    graph = Graph("saved", outputs=adapter(**given._asdict()))
     graph.save(tmp_path / "graph.yaml")
-    assert Graph.load(tmp_path / "graph.yaml") == graph
+    again = Graph.load(tmp_path / "graph.yaml")
+    assert again == graph
+    assert [step.module for step in again.steps if isinstance(step.module, kind)] == [adapter]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from neumo.graph.catalogue import Entry, catalogue, describe_module
+from neumo.graph.catalogue import Entry, catalogue, describe_module, vocabs_of
 from neumo.graph.catalogue_fits import Connection, connections, feeds_modules, fits_modules, fits_port
 from neumo.graph.module import NeuralModule
 from neumo.graph.signature import Signature
@@ -20,13 +20,19 @@ from neumo.types import (
     GraphError,
     Ids,
     Lengths,
+    Logits,
     Loss,
     Mel,
     NeuralType,
+    Score,
+    Struct,
     T,
     U,
+    V,
     Vocab,
 )
+
+LETTERS, WORDS = Vocab("abc", name="letters"), Vocab(["yes", "no"], name="words", unit="word")
 
 
 @dataclass(frozen=True)
@@ -252,3 +258,16 @@ def test_every_connection_of_the_catalogue_is_what_comparing_says() -> None:
         assert each.giver in types
         assert (each.through != "") == (each.outcome in ("adapter", "settings"))
         assert (each.assumes != ()) == (each.outcome == "assumed") or each.outcome == "settings"
+
+
+def test_the_vocabularies_of_all_types_are_listed_once() -> None:
+    @dataclass(frozen=True)
+    class Search(NeuralModule):
+        """Gives structs."""
+
+        def signature(self) -> Signature:
+            found = Struct(ids=Ids(LETTERS)[B, U], score=Score()[B])
+            return Signature(takes={"scores": Logits(WORDS)[B, T, V(WORDS)]}, gives={"best": found[()]})
+
+    found = vocabs_of(entries(Search, Head))
+    assert found == {str(LETTERS): LETTERS.to_data(), str(WORDS): WORDS.to_data()}
