@@ -11,9 +11,10 @@ import torch
 import torch.nn.functional as F_
 from torch import Tensor, nn
 
+import neumo
 from neumo.asr import modules as asr
 from neumo.backends.torch.prove import Proof, prove
-from neumo.backends.torch.prove_trace import NotTraceable, reason_of, trace
+from neumo.backends.torch.prove_trace import ByName, NotTraceable, reason_of, trace
 from neumo.backends.torch.registry import implementation, implements
 from neumo.graph.module import NeuralModule
 from neumo.graph.signature import Signature
@@ -270,6 +271,31 @@ def test_two_strides_and_a_product_of_sizes_are_proved() -> None:
     assert toy(lambda m, x: x.transpose(1, 2).flatten(0, 1), y=Features()[B * T, F(8)]).verdict == "proved"
 
 
+def test_wrapped_modules_and_modules_of_one_class_are_proved() -> None:
+    conv = nn.Conv1d(8, 16, 3, stride=2)
+    ports = {"takes": {"frames": Features()[B, F(8), T]}}
+    right = neumo.wrap(conv, **ports, gives={"y": Features()[B, F(16), T.ceildiv(2) - 1]})
+    assert prove(right).verdict == "proved"
+    refuted(
+        prove(neumo.wrap(conv, **ports, gives={"y": Features()[B, F(16), T.ceildiv(2)]})), "ceil(T/2) - 1"
+    )
+    lstm = nn.LSTM(8, 4, batch_first=True)
+    found = neumo.infer_signature(lstm, torch.randn(2, 5, 8), names=["out", "h", "c"]).signature
+    assert prove(neumo.wrap(lstm, takes=found.takes, gives=found.gives)).verdict == "sampled"
+
+    class Project(neumo.TorchModule):
+        def signature(self) -> Signature:
+            return Signature(takes={"x": Features()[B, T, F(8)]}, gives={"y": Features()[B, T, F(4)]})
+
+        def setup(self) -> None:
+            self.linear = nn.Linear(8, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.linear(x)
+
+    assert prove(Project()).verdict == "proved"
+
+
 def test_a_proof_is_printed_with_its_ports_and_limits() -> None:
     text = str(prove(asr.ConvEncoder(n_mels=8, blocks=(asr.ConvBlock(8, 3, stride=2),))))
     assert text.splitlines() == [
@@ -286,5 +312,5 @@ def test_a_trace_that_fails_says_why() -> None:
             return x if bool(x.sum() > 0) else x[:1]
 
     with pytest.raises(NotTraceable, match="data-dependent"):
-        trace(Bad(), {"x": torch.randn(3, 4)}, {"x": (0, 1)})
+        trace(ByName(Bad(), ["x"]), [torch.randn(3, 4)], [(0, 1)])
     assert reason_of(ValueError("")) == "ValueError: "

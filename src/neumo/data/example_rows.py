@@ -97,7 +97,7 @@ class Rows:
         sizes = [axis.size for axis in type.axes if axis.size is not None]
         if isinstance(element, Lengths) and element.of is not None:
             self._measured.setdefault(tuple(sizes), []).append(element.of)
-        elif isinstance(element, Mask) and element.of in sizes[1:]:
+        elif isinstance(element, Mask) and element.of is not None and element.of in sizes[1:]:
             self._measured.setdefault((sizes[0],), []).append(element.of)
         frame = getattr(element, "frame", None)
         if isinstance(frame, str) and type.axes and type.axes[-1].size is not None:

@@ -89,7 +89,7 @@ def _told_by(type: NeuralType, axis: Axis) -> int | None:
     element = type.element
     if axis.kind is Kind.FEATURE:
         numbers = [getattr(element, name, None) for name in _COUNTED]
-        known = [_CHANNELS.get(number, number) for number in numbers if isinstance(number, int | str)]
+        known = [_CHANNELS.get(number) if isinstance(number, str) else number for number in numbers]
         return next((number for number in known if isinstance(number, int)), None)
     vocab = getattr(element, "vocab", None)
     if axis.kind is Kind.VOCAB and isinstance(element, Scores) and vocab is not None:

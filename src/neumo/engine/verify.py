@@ -186,8 +186,9 @@ def is_held(type: NeuralType) -> bool:
 
 def _held_guard(type: NeuralType, name: str) -> Guard:
     """Look into a list or a struct; at a text there is nothing to look at."""
+    kind: Any
     if type.axes and type.axes[0].listed:
-        kind, word, look = list | tuple, "a list", _into_list(type, name)
+        kind, word, look = (list, tuple), "a list", _into_list(type, name)
     elif type.element.nested:
         kind, word, look = Mapping, "a mapping", _into_struct(type, name)
     else:

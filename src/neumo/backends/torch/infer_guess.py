@@ -97,22 +97,21 @@ class Guess:
         return names
 
     def _batch(self) -> list[Symbol]:
-        """The symbol that most inputs share, the first axis before others; unless the module is time-major.
+        """The symbols of the batch: of the first axes (of the second ones, if the module is time-major).
 
-        Inputs that are as long on their first axis and that the trace does not relate are of the same batch.
+        Inputs that are as long there are of one batch, whether the trace relates them or not. Where they are
+        not, it is the symbol that most inputs share.
         """
         found = list(self._bare())
-        if not found:
-            return []
-        second = [symbol for _, at, symbol in found if at == 1]
-        if len(self.values) == 1 and getattr(self.module, "batch_first", True) is False and second:
-            return second[:1]
+        at = int(getattr(self.module, "batch_first", True) is False)
+        firsts = dict.fromkeys(symbol for _, place, symbol in found if place == at)
+        lengths = {value.shape[at] for value in self.values.values() if value.dim() > at}
+        if firsts and len(lengths) == 1:
+            return list(firsts)
         shared = Counter(symbol for _, symbol in {(port, symbol) for port, _, symbol in found})
-        most = max(shared.values())
-        port, at, batch = next(f for f in sorted(found, key=lambda f: f[1]) if shared[f[2]] == most)
-        length = self.values[port].shape[at]
-        others = [s for name, place, s in found if place == 0 and self.values[name].shape[0] == length]
-        return [batch, *(others if at == 0 else [])]
+        most = max(shared.values(), default=0)
+        places = sorted(found, key=lambda each: each[1])
+        return [symbol for _, _, symbol in places if shared[symbol] == most][:1]
 
     def _axis(self, port: str, at: int, size: Size | None, names: Mapping[Symbol, Size]) -> Axis:
         if size is None:

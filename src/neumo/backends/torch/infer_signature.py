@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 from neumo.backends.torch.infer_guess import Guess
 from neumo.backends.torch.infer_probe import free_axes, probe, widen
 from neumo.backends.torch.infer_text import names_in, signature_source
-from neumo.backends.torch.prove_trace import NotTraceable, TracedTensor, reason_of, trace
+from neumo.backends.torch.prove_trace import ByName, NotTraceable, TracedTensor, reason_of, trace
 from neumo.backends.torch.symbolic import Untranslatable, read_size
 from neumo.graph.signature import Signature
 from neumo.types import Size, Symbol
@@ -137,7 +137,8 @@ def _traced(
     call: _Call, values: Mapping[str, Tensor]
 ) -> tuple[dict[str, list[Size]], list[list[Size | None]], list[str]]:
     """The sizes by tracing; raises `NotTraceable` where the module takes more sizes than the trace."""
-    found = trace(call, values, {name: tuple(range(value.dim())) for name, value in values.items()})
+    every = [tuple(range(value.dim())) for value in values.values()]
+    found = trace(ByName(call, list(values)), list(values.values()), every)
     made = [output for output in found.outputs if isinstance(output, TracedTensor)]
     inputs = {
         name: [read_size(dim, _symbols(dim)) for dim in tensor.dims]

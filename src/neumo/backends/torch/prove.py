@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from neumo.backends.torch.call import Convention, convention
 from neumo.backends.torch.loader import to_tensor
 from neumo.backends.torch.prove_lengths import length_cases, wrong_lengths
 from neumo.backends.torch.prove_sizes import Sizes, compare_sizes, solve
@@ -136,11 +137,13 @@ class _Case:
         """With the optional ports, and without them if there are any."""
         return [True, False] if any(t.optional for t in self.signature.takes.values()) else [True]
 
-    def build(self) -> nn.Module:
+    def build(self, connected: Collection[str]) -> nn.Module:
+        """The code anew, called as a plan calls it where these ports are connected."""
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(self.seed)
-            made = copy.deepcopy(self.module) if isinstance(self.module, nn.Module) else build(self.module)
-        return made.train(self.train)
+            made = copy.deepcopy(build(self.module))
+        rule = convention(self.module, made, connected)
+        return Called(made, rule, tuple(self.signature.takes)).train(self.train)
 
     def batch(self, optional: bool, sizes: Mapping[str, int] | None = None, **more: Any) -> dict[str, Any]:
         takes = self.signature.takes
@@ -153,7 +156,7 @@ class _Case:
     def run(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs by port; raises what the module raises, and `_Wrong` for another number of them."""
         with torch.no_grad():
-            given: Any = self.build()(**batch)
+            given: Any = self.build(_connected(batch))(*batch.values())
         gives = self.signature.gives
         values = (given,) if len(gives) == 1 or not isinstance(given, tuple | list) else tuple(given)
         if len(values) != len(gives):
@@ -178,8 +181,8 @@ class _Case:
         if any(t.element.nested or any(axis.listed for axis in t.axes) for t in ports):
             raise NotTraceable("lists and structs are run, not traced")
         takes = {port: t for port, t in self.signature.takes.items() if batch[port] is not None}
-        axes = {port: _dynamic(takes[port]) if port in takes else None for port in batch}
-        traced = trace(self.build(), batch, axes)
+        axes = [_dynamic(takes[port]) if port in takes else None for port in batch]
+        traced = trace(self.build(takes), list(batch.values()), axes)
         sizes = solve(takes, batch, traced)
         found = _Found(limits=list(sizes.limits))
         if len(traced.outputs) != len(self.signature.gives):
@@ -239,6 +242,27 @@ class _Case:
     def _failed(self, reason: str) -> _Found:
         ports = [PortProof(p, t, "nothing", "refuted", reason) for p, t in self.signature.gives.items()]
         return _Found(ports, reason)
+
+
+class Called(nn.Module):
+    """Calls a module with the values of its ports in order, None for those that are left out."""
+
+    def __init__(self, module: nn.Module, rule: Convention, ports: tuple[str, ...]) -> None:
+        super().__init__()
+        self.module = module
+        self.rule = rule
+        self.ports = ports
+
+    def forward(self, *values: Any) -> Any:
+        """One value, or a tuple in the order of the signature."""
+        given = dict(zip(self.ports, values, strict=True))
+        arguments = {port: given.get(port) for port in self.rule.order}
+        made = self.module(**arguments) if self.rule.named else self.module(*arguments.values())
+        return made if self.rule.read is None else self.rule.read(made)
+
+
+def _connected(batch: Mapping[str, Any]) -> list[str]:
+    return [port for port, value in batch.items() if value is not None]
 
 
 class _Wrong(Exception):

@@ -7,6 +7,7 @@ from math import gcd
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from torch import Tensor
 
 from neumo.data.generate import free_sizes
 from neumo.types import Kind, Lengths, Mask, NeuralType, Size, Symbol, kind_of_name
@@ -46,7 +47,7 @@ def wrong_lengths(
     rows = _rows(signature.takes, batch)
     for port, type in signature.gives.items():
         size, value = _measured(type), outputs.get(port)
-        if size is None or not hasattr(value, "detach") or not size.symbols() <= rows.keys():
+        if size is None or not isinstance(value, Tensor) or not size.symbols() <= rows.keys():
             continue
         wanted = np.maximum(np.asarray(size.evaluate(rows)), 0)
         found = _used(type, np.asarray(value.detach().cpu()), size.evaluate(_full(signature.takes, batch)))
@@ -80,7 +81,7 @@ def _rows(takes: Mapping[str, NeuralType], batch: Mapping[str, Any]) -> dict[Sym
     rows: dict[Symbol, Any] = dict(_full(takes, batch))
     for port, value in batch.items():
         size = _measured(takes[port])
-        if size is not None and size.symbol is not None and takes[port].rank and hasattr(value, "detach"):
+        if size is not None and size.symbol is not None and takes[port].rank and isinstance(value, Tensor):
             full = rows.get(size.symbol, 0)
             rows[size.symbol] = _used(takes[port], np.asarray(value.detach().cpu()), full)
     return rows
@@ -94,7 +95,7 @@ def _full(takes: Mapping[str, NeuralType], batch: Mapping[str, Any]) -> dict[Sym
                 found.setdefault(axis.symbol, int(number))
     for port, value in batch.items():  # lengths of what no tensor of the call has as an axis
         size = _measured(takes[port])
-        if size is not None and size.symbol is not None and hasattr(value, "max"):
+        if size is not None and size.symbol is not None and isinstance(value, Tensor):
             found.setdefault(size.symbol, int(value.max()) if value.numel() else 0)
     return found
 

@@ -44,7 +44,7 @@ class Traced:
 
 
 class ByName(nn.Module):
-    """Calls a module with its arguments by name, so that they can be given in the order of the ports."""
+    """Calls a module with its arguments by name, so that they can be given in order."""
 
     def __init__(self, module: nn.Module, names: Sequence[str]) -> None:
         super().__init__()
@@ -56,20 +56,19 @@ class ByName(nn.Module):
         return self.module(**dict(zip(self.names, values, strict=True)))
 
 
-def trace(module: nn.Module, values: Mapping[str, Any], dynamic: Mapping[str, Any]) -> Traced:
-    """Export a module with these example values by argument name; `dynamic` says which axes may change.
+def trace(module: nn.Module, values: Sequence[Any], dynamic: Sequence[Any]) -> Traced:
+    """Export a module that takes `*values` with an example; `dynamic` says which axes of each may change.
 
-    Each entry of `dynamic` has the structure of its value: the axes of a tensor as a tuple of ints, or a
-    tuple of such. The axes that are not listed are fixed. Raises `NotTraceable` with the reason.
+    An entry of `dynamic` has the structure of its value: the axes of a tensor as a tuple of ints, a tuple of
+    such, None for what is no tensor. The axes that are not listed are fixed. Raises `NotTraceable` with the
+    reason.
     """
-    shapes = tuple(_shapes(dynamic[name]) for name in values)
+    shapes = tuple(_shapes(axes) for axes in dynamic)
     try:
         # torch prints the half-made graph when it gives up
         with warnings.catch_warnings(), torch.no_grad(), redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
-            exported = torch.export.export(
-                ByName(module, list(values)), tuple(values.values()), dynamic_shapes=(shapes,), strict=False
-            )
+            exported = torch.export.export(module, tuple(values), dynamic_shapes=(shapes,), strict=False)
     except Exception as error:  # torch raises its own, sympy's and Python's errors here
         raise NotTraceable(reason_of(error)) from error
     return _read(exported)
