@@ -329,3 +329,43 @@ def test_a_module_that_returns_another_number_of_values_is_named():
     told = Liar()(x=inputs(x=ROW).x)
     with refused(BackendError, "Liar returned a Tensor; its signature gives 2"):
         to_torch(Graph(outputs={"y": told.y}))(torch.zeros(1, 3))
+
+
+@dataclass
+class Through(neumo.TorchModule):
+    """A layer that can be pickled."""
+
+    def signature(self) -> Signature:
+        return Signature(takes={"x": ROW, "more": ROW.as_optional()}, gives={"y": ROW})
+
+    def setup(self) -> None:
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, x: Tensor, more: Tensor | None) -> Tensor:
+        return self.layer(x) if more is None else self.layer(x) + more
+
+
+def test_it_is_pickled_whole(tmp_path):
+    opened = inputs(more=ROW.as_optional(), x=ROW)
+    model = to_torch(Graph(outputs={"y": Through()(x=opened.x, more=opened.more).y}))
+    torch.save(model, tmp_path / "model.pt")
+    again = torch.load(tmp_path / "model.pt", weights_only=False)
+    given = torch.randn(2, 3)
+    assert torch.equal(again(given)["y"], model(given)["y"])
+    assert again.Through.layer.weight is not model.Through.layer.weight
+
+
+def test_an_input_that_may_be_absent_may_be_left_out():
+    opened = inputs(more=ROW.as_optional(), x=ROW)
+    model = to_torch(Graph(outputs={"y": Through()(x=opened.x, more=opened.more).y}))
+    assert str(inspect.signature(model.forward)) == "(x, more=None)"
+    given = torch.randn(2, 3)
+    assert torch.equal(model(x=given)["y"] + 1, model(given, torch.ones(2, 3))["y"])
+    assert torch.equal(model(more=None, x=given)["y"], model(given)["y"])
+
+
+def test_two_data_layers_with_one_name_are_refused():
+    one, two = PointData().named("one")(), PointData().named("two")()
+    line = Line()
+    with refused(GraphError, r"two data layers of graph 'graph' give 'x' one\.x two\.x"):
+        to_torch(Graph(outputs={"a": line(x=one.x).y, "b": line(x=two.x).y}))

@@ -38,6 +38,7 @@ from neumo.types import (
     Loss,
     Mask,
     PortError,
+    Struct,
     T,
     U,
     V,
@@ -169,7 +170,7 @@ def test_a_hugging_face_model_is_wrapped_by_the_names_of_its_outputs():
         ({"b": 2, "a": 1, "c": 3}, ("a", "b")),
         (namedtuple("Found", "b a c")(2, 1, 3), ("a", "b")),
         (SimpleNamespace(b=2, a=1, c=3), ("a", "b")),
-        ((1, [2]), ("a", "b")),
+        ((1, (2,)), ("a", "b")),
         ([1, (9, 2)], ("a", None, "b")),
         (namedtuple("Pair", "x y")(1, 2), ("a", "b")),
     ],
@@ -482,3 +483,26 @@ def test_neumo_without_torch_names_what_is_missing():
     assert done.stdout.strip() == (
         "neumo.wrap needs torch, which is not installed: pip install 'neumo[torch,asr]'"
     )
+
+
+class Parts(nn.Module):
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        return {"first": x, "second": -x}
+
+
+class Rows(nn.Module):
+    def forward(self, x: Tensor) -> list[Tensor]:
+        return list(x)
+
+
+def test_a_mapping_or_list_that_is_one_value_stays_whole():
+    parts = Struct(first=ROW, second=ROW)[()]
+    struct = neumo.wrap(Parts(), takes={"x": ROW}, gives={"parts": parts})
+    model = Graph(outputs={"parts": struct(x=inputs(x=ROW).x).parts}).to_torch()
+    assert list(model(x=torch.ones(2, 3))["parts"]) == ["first", "second"]
+    listed = neumo.wrap(Rows(), takes={"x": ROW}, gives={"rows": Acoustic()[B.list(), F(3)]})
+    model = Graph(outputs={"rows": listed(x=inputs(x=ROW).x).rows}).to_torch()
+    assert [row.shape for row in model(x=torch.ones(2, 3))["rows"]] == [(3,), (3,)]
+    named = neumo.wrap(Parts(), takes={"x": ROW}, gives={"second": ROW})
+    model = Graph(outputs={"y": named(x=inputs(x=ROW).x).second}).to_torch()
+    assert model(x=torch.ones(1, 3))["y"].tolist() == [[-1.0] * 3]

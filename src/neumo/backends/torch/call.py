@@ -32,16 +32,19 @@ class Outputs:
     >>> Outputs("Bert", ("logits",))({"loss": one, "logits": two})
     tensor([1.])
 
-    A mapping, a named tuple or an object is read by name, a tuple (nested ones laid flat) by position; None
-    in the place of a name leaves an output of a tuple out. Raises `BackendError` where the number is another,
-    or a name is missing.
+    A mapping, a named tuple or an object is read by name, a tuple or list by position, with tuples in it laid
+    flat; None in the place of a name leaves an output of a tuple out. Raises `BackendError` where the number
+    is another, or a name is missing.
     """
 
     owner: str
     names: tuple[str | None, ...]
+    whole: bool = False  # the one output is a mapping or a list itself
 
     def __call__(self, given: Any) -> Any:
         """Return the one output, or a tuple of them."""
+        if self.whole:
+            return given
         found = self._find(given)
         return found[0] if len(found) == 1 else found
 
@@ -242,7 +245,7 @@ def wrong_outputs(name: str, given: Any, wanted: Sequence[str]) -> BackendError:
 
 def _flat(given: Any) -> Iterator[Any]:
     for value in given:
-        if isinstance(value, tuple | list):
+        if isinstance(value, tuple):
             yield from _flat(value)
         else:
             yield value

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,7 +14,7 @@ from torch import nn
 from neumo.backends.torch.call import Outputs, convention, wrong_outputs
 from neumo.backends.torch.weights import set_modes
 from neumo.engine.backend import Setup
-from neumo.engine.plan import ABSENT, Plan, PlanStep, compile_plan
+from neumo.engine.plan import ABSENT, Feed, Plan, PlanStep, compile_plan
 from neumo.types.errors import GraphError, did_you_mean
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def to_torch(graph: Graph, seed: int = 0, factory: NeuralFactory | None = None) 
     as in `factory.weights`. With a `factory` the modules are those that it has built, and training them here
     trains them there; without one they start as in a factory with this `seed`.
 
-    Raises `GraphError` for a graph that gives nothing but metrics.
+    Raises `GraphError` for a graph that gives nothing but metrics, and where two data layers give one name.
     """
     names = [name for name, value in graph.outputs.items() if value.step.module.role != "metric"]
     if not names:
@@ -51,10 +52,11 @@ def to_torch(graph: Graph, seed: int = 0, factory: NeuralFactory | None = None) 
             fixes=["factory.evaluate(graph)"],
         )
     plan = compile_plan(graph, names)
+    _check_feeds(graph, plan)
     session = _session(seed, factory)
     session.build(plan.modules)
-    kind = type("TorchGraph", (TorchGraph,), {"forward": _forward(plan), "__module__": __name__})
-    return kind(plan, session)
+    feeds = sorted(plan.feeds, key=lambda feed: feed.value.type.optional)  # those that may be left out last
+    return _kind(tuple((feed.port, feed.value.type.optional) for feed in feeds))(plan, feeds, session)
 
 
 @dataclass(frozen=True)
@@ -74,11 +76,12 @@ class _Call:
 class TorchGraph(nn.Module):
     """Is a graph as a plain torch module; see `to_torch`."""
 
-    def __init__(self, plan: Plan, session: TorchSession) -> None:
+    def __init__(self, plan: Plan, feeds: Sequence[Feed], session: TorchSession) -> None:
         super().__init__()
-        self._ports = tuple(feed.port for feed in plan.feeds)
+        self._ports = tuple(feed.port for feed in feeds)
+        self._optional = tuple(feed.port for feed in feeds if feed.value.type.optional)
         self._outputs = tuple(plan.wanted)
-        self._feeds = tuple(feed.slot for feed in plan.feeds)
+        self._feeds = tuple(feed.slot for feed in feeds)
         self._wanted = tuple(plan.wanted.values())
         self._slots = plan.slots
         self._kept: dict[str, tuple[bool, frozenset[str]]] = {}
@@ -97,6 +100,10 @@ class TorchGraph(nn.Module):
             if mode and (frozen or still):
                 set_modes(cast(nn.Module, self._modules[name]), frozen=frozen, still=still)
         return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle by the inputs, of which the class is made anew."""
+        return _blank, (tuple((port, port in self._optional) for port in self._ports),), self.__dict__
 
     def _run(self, values: Sequence[Any]) -> dict[str, Any]:
         """Compute the outputs from a value for each of the inputs."""
@@ -130,27 +137,35 @@ class TorchGraph(nn.Module):
 
     def _bind(self, values: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         """Put the arguments of a call in the order of the inputs; raises `GraphError` if they do not fit."""
-        given = dict(zip(self._ports, values, strict=False))
+        given: dict[str, Any] = dict(zip(self._ports, values, strict=False))
         unknown = [name for name in named if name not in self._ports]
         twice = [name for name in named if name in given]
-        given.update(named)
+        given = {**dict.fromkeys(self._optional), **given, **named}
         missing = [name for name in self._ports if name not in given]
         if len(values) > len(self._ports) or unknown or twice or missing:
             raise _misuse(self._ports, len(values), unknown, twice, missing)
         return [given[name] for name in self._ports]
 
 
-def _forward(plan: Plan) -> Callable[..., dict[str, Any]]:
-    """Make a `forward` that shows its ports to whoever asks for its signature, as `torch.export` does."""
+@cache
+def _kind(ports: tuple[tuple[str, bool], ...]) -> type[TorchGraph]:
+    """Make the class whose `forward` shows its inputs (name, may be left out), as `torch.export` asks for."""
 
     def forward(self: TorchGraph, *values: Any, **named: Any) -> dict[str, Any]:
         """Compute the outputs of the graph from its inputs."""
         return self._run(self._bind(values, named))
 
-    places = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
-    places += [inspect.Parameter(feed.port, inspect.Parameter.POSITIONAL_OR_KEYWORD) for feed in plan.feeds]
+    place = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    places = [inspect.Parameter("self", place)]
+    empty = inspect.Parameter.empty
+    places += [inspect.Parameter(name, place, default=None if maybe else empty) for name, maybe in ports]
     cast(FunctionType, forward).__dict__["__signature__"] = inspect.Signature(places)
-    return forward
+    return type("TorchGraph", (TorchGraph,), {"forward": forward, "__module__": __name__})
+
+
+def _blank(ports: tuple[tuple[str, bool], ...]) -> TorchGraph:
+    kind = _kind(ports)
+    return kind.__new__(kind)
 
 
 def _as_data(step: PlanStep, module: nn.Module) -> _Call:
@@ -174,6 +189,19 @@ def _as_data(step: PlanStep, module: nn.Module) -> _Call:
 def _grouped(values: Sequence[Any], groups: Sequence[int | None]) -> list[Any]:
     rest = iter(values)
     return [next(rest) if count is None else tuple(next(rest) for _ in range(count)) for count in groups]
+
+
+def _check_feeds(graph: Graph, plan: Plan) -> None:
+    """Two data layers may give values of one name, and `forward` could not tell them apart."""
+    names = [feed.port for feed in plan.feeds]
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise GraphError(
+            f"two data layers of graph {graph.name!r} give {twice[0]!r}",
+            code="data-layer",
+            details=[feed.value.name for feed in plan.feeds if feed.port == twice[0]],
+            fixes=["read both with MultiData, which renames what two of them give"],
+        )
 
 
 def _session(seed: int, factory: NeuralFactory | None) -> TorchSession:

@@ -11,7 +11,7 @@ from torch import nn
 from neumo.backends.torch.call import Convention, Outputs, wrapped_convention
 from neumo.graph.module import NeuralModule
 from neumo.graph.signature import Signature
-from neumo.types import GraphError, Loss, NeuralType
+from neumo.types import GraphError, Loss, NeuralType, Struct
 
 __all__ = ["TorchModule", "Wrapped", "wrap"]
 
@@ -72,7 +72,8 @@ class Wrapped(NeuralModule):
         is_loss = any(isinstance(kind.element, Loss) for kind in kept.values())
         self.module = module
         self.ports = Signature(dict(takes), kept)
-        self.outputs = Outputs(type(module).__name__, names)
+        whole = len(names) == len(kept) == 1 and all(map(_is_container, kept.values()))
+        self.outputs = Outputs(type(module).__name__, names, whole)
         self.starts_frozen = False
         self.__dict__.update(trainable=trainable, role="loss" if is_loss else "module")
 
@@ -166,6 +167,10 @@ class _Layers(nn.Module):
         self.__dict__.update(settings)
         cast(Any, self).setup()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle by the class of the specification, of which this one is made anew."""
+        return _blank, (type(self).__bases__[1],), self.__dict__
+
     def extra_repr(self) -> str:
         """Show the settings."""
         spec: Any = type(self).__bases__[1]
@@ -186,11 +191,21 @@ def _layers_class(cls: type[TorchModule]) -> type[Any]:
     return _made[cls]
 
 
+def _blank(cls: type[TorchModule]) -> nn.Module:
+    made: Any = _layers_class(cls)
+    return made.__new__(made)
+
+
 def _overridden(cls: type[TorchModule]) -> dict[str, Any]:
     """What the class defines although `nn.Module`, which is asked first, has it too, such as `forward`."""
     bases = cls.__mro__[: cls.__mro__.index(TorchModule) + 1]
     names = {name for base in bases for name in vars(base) if not name.startswith("__")}
     return {name: getattr(cls, name) for name in names if hasattr(nn.Module, name)}
+
+
+def _is_container(kind: NeuralType) -> bool:
+    """Whether a value is a mapping or a list itself, which must not be taken for several outputs."""
+    return isinstance(kind.element, Struct) or any(axis.listed for axis in kind.axes)
 
 
 def _refuse_module(given: object) -> NoReturn:
