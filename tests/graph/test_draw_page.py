@@ -419,6 +419,7 @@ def test_a_module_of_several_graphs_has_one_tag_in_all_of_them() -> None:
     assert uses == [["first.half", "second.half", "second.half_2"]] * 3
     tagged = [a["class"] for tag, a in page.tags if "n-tag1" in a.get("class", "")]
     assert len(tagged) == 3
+    assert "<title>one module: first.half, second.half, second.half_2</title>" in page_of([one, two], "x")
     alone = sketch(family()[0])
     assert {box.tag for box in alone.boxes} == {0}
 

@@ -146,7 +146,8 @@ def _uses(family: Sequence[Graph]) -> dict[int, list[str]]:
     for graph in family:
         names = step_names(graph)
         for step in graph.steps:
-            found.setdefault(id(step.module), []).append(f"{graph.name}.{names[id(step)]}")
+            if not is_open(step):
+                found.setdefault(id(step.module), []).append(f"{graph.name}.{names[id(step)]}")
     return found
 
 

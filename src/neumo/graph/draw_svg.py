@@ -291,7 +291,8 @@ def _badge(kind: str, x: float, y: float, sign: str, title: str, radius: float) 
 
 
 def _shared(box: Box) -> str:
-    return f"one module, with one set of weights: {', '.join(box.uses)}"
+    weights = ", with one set of weights" if box.trainable else ""
+    return f"one module{weights}: {', '.join(box.uses)}"
 
 
 def _text(kind: str, x: float, y: float, text: str, anchor: str = "") -> str:
@@ -325,8 +326,8 @@ def _legend(drawn: Sketch, x: float) -> tuple[str, float]:
             x += len(words) * SMALL + 34
     if any(box.tag for box in drawn.boxes):
         legend += _badge("n-tag", x + 8, y - 4, "n", "one module used more than once", 8)
-        legend += _text("n-kind", x + 20, y, "same module, same weights")
-        x += 25 * SMALL + 34
+        legend += _text("n-kind", x + 20, y, "same number, same module")
+        x += 24 * SMALL + 34
     return legend, x
 
 

@@ -226,7 +226,7 @@
       panel.append(make("h3", "settings (default ones in grey)"), table);
     }
     if (box.uses) {
-      panel.append(make("h3", "one module, one set of weights, used by"));
+      panel.append(make("h3", box.weights ? "one module, one set of weights, used by" : "one module, used by"));
       panel.append(list(box.uses.map((use) => make("li", "", "", useButton(use)))));
     }
     const kin = (other) => other !== box && box.uses && other.uses && other.uses.join() === box.uses.join();
@@ -272,7 +272,7 @@
         box.uses.forEach((use) => item.append(useButton(use), " "));
         return item;
       });
-      panel.append(make("h3", "modules used more than once, with one set of weights"), list(items));
+      panel.append(make("h3", "modules used more than once"), list(items));
     }
     const notes = links.flatMap((link) => link[2].map((each) => {
       const item = note(each);
