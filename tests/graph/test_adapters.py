@@ -36,6 +36,7 @@ from neumo.types import (
     NeuralType,
     PortError,
     Probs,
+    Speaker,
     Spectrogram,
     Struct,
     T,
@@ -467,3 +468,31 @@ def test_every_adapter_is_saved_and_read_back(kind: type[ad.Adapter], tmp_path) 
     again = Graph.load(tmp_path / "graph.yaml")
     assert again == graph
     assert [step.module for step in again.steps if isinstance(step.module, kind)] == [adapter]
+
+
+def test_a_softmax_over_another_axis_is_not_one_over_the_labels() -> None:
+    with pytest.raises(PortError, match="is not exact for"):
+        ad.LogSoftmax()(logits=inputs(x=Logits(AB, over="T")[B, T, V(AB)]).x)
+
+
+@pytest.mark.parametrize(
+    ("ids", "needed"),
+    [
+        (Ids(PADDED, pad=0), False),
+        (Ids(TAGS, pad=0), True),
+        (Ids(TAGS, pad=-100), False),
+        (Ids(TAGS, pad=99), False),
+        (Ids(pad=0), True),
+        (Ids(pad=-100), False),
+        (Ids(Vocab(["</s>", "a"], pad=0, eos=0), pad=0), True),
+    ],
+    ids=lambda value: str(value),
+)
+def test_lengths_are_needed_where_the_pad_may_be_a_label(ids: Ids, needed: bool) -> None:
+    ports = ad.Repad(ids.pad, 7).signature_for({"ids": ids[B, U]})
+    assert ports.takes["ids_len"].optional is not needed
+
+
+def test_two_voices_side_by_side_are_no_voice() -> None:
+    given = inputs(a=Speaker("xvector")[B, F(4)], b=Speaker("xvector")[B, F(4)])
+    assert str(ad.Concat(1)(first=given.a, second=given.b).value.type) == "Features[B, F=8]"

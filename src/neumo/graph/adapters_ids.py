@@ -72,7 +72,7 @@ class Repad(Adapter):
     """Changes the id that stands behind the end of each row.
 
     With `ids_len` it writes the new pad behind each end. Without, it replaces the old pad wherever it stands;
-    where the old pad is a label as well, that would be wrong, and `ids_len` is required.
+    where the old pad is (or may be) a label as well, that would be wrong, and `ids_len` is required.
     """
 
     entry: ClassVar[str] = "ids"
@@ -93,13 +93,9 @@ class Repad(Adapter):
         if found is not None and isinstance(found.element, Ids) and found.rank == 2:
             element, axes = dataclasses.replace(found.element, pad=self.source), found.axes
         lengths = Lengths(axes[1].size if axes[1].size is not None else U)[axes[0]]
-        vocab = element.vocab
-        is_label = isinstance(vocab, Vocab) and 0 <= self.source < len(vocab) and vocab.pad != self.source
+        alone = _is_pad_alone(element.vocab, self.source)
         return Signature(
-            takes={
-                "ids": NeuralType(element, axes),
-                "ids_len": lengths if is_label else lengths.as_optional(),
-            },
+            takes={"ids": NeuralType(element, axes), "ids_len": lengths.as_optional() if alone else lengths},
             gives={"ids": NeuralType(dataclasses.replace(element, pad=self.target), axes)},
         )
 
@@ -114,6 +110,13 @@ class Repad(Adapter):
     def notation(self) -> str:
         """Write `Repad(0 -> -100)`."""
         return f"Repad({self.source} -> {self.target})"
+
+
+def _is_pad_alone(vocab: object, pad: int) -> bool:
+    """Say whether an id stands for padding and nothing else: it is no label, or that of the role only."""
+    if not isinstance(vocab, Vocab):
+        return pad < 0
+    return not 0 <= pad < len(vocab) or [role for role, index in vocab.roles if index == pad] == ["pad"]
 
 
 def _marks_agree(source: Vocab, target: Vocab) -> bool:

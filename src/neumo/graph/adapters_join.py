@@ -8,7 +8,21 @@ from typing import ClassVar, Self
 
 from neumo.graph.adapter import Adapter
 from neumo.graph.signature import Signature
-from neumo.types import Any_, Axis, B, ConfigError, Element, F, Features, Kind, Lengths, NeuralType, T
+from neumo.types import (
+    Acoustic,
+    Any_,
+    Axis,
+    B,
+    ConfigError,
+    Element,
+    F,
+    Features,
+    Kind,
+    Lengths,
+    NeuralType,
+    T,
+    Text,
+)
 
 PARTS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 
@@ -22,8 +36,8 @@ class Concat(Adapter):
     >>> Concat(axis=1)(first=heard.sound, second=heard.speaker).value
     Concat.value: Features[B, F=576, T]
 
-    The values agree in all other axes. What comes out are features: of the kind of the parts where they are
-    of one kind, and of no particular space. Sequences are put one behind the other by `Append`, which minds
+    The values agree in all other axes. What comes out are features: of sound or of text where all parts are,
+    and of no particular space. Sequences are put one behind the other by `Append`, which minds
     their lengths.
     """
 
@@ -51,9 +65,9 @@ class Concat(Adapter):
         axes = found.axes if found is not None and found.rank > self.axis else _axes_around(self.axis)
         sizes = [F(f"F{n}") for n in range(1, self.parts + 1)]
         total = sum(sizes[1:], start=sizes[0])
-        kinds = {type(given[name].element) for name in names if name in given}
-        kind = kinds.pop() if len(kinds) == 1 else Features
-        element: Element = kind() if issubclass(kind, Features) else Features()
+        elements = [given[name].element for name in names if name in given]
+        kinds = (kind for kind in (Acoustic, Text) if all(isinstance(each, kind) for each in elements))
+        element: Element = next(kinds, Features)() if elements else Features()
         return Signature(
             takes={
                 name: NeuralType(element, _replaced(axes, self.axis, size))

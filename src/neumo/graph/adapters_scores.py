@@ -45,6 +45,8 @@ class _ScoresAdapter(ShapedAdapter):
         """Accept scores with one vocabulary axis, which a softmax needs to be the last."""
         if type(given.element) is not self.before:
             return False
+        if self.before is Logits and getattr(given.element, "over", None) not in (None, "V"):
+            return False  # they are to be normalised over another axis
         places = [place for place, axis in enumerate(given.axes) if axis.kind is Kind.VOCAB]
         return len(places) == 1 and (self.before is not Logits or places[0] == len(given.axes) - 1)
 
