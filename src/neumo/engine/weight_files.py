@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from neumo.engine.checkpoint import STATE, CheckpointStore
 from neumo.types.errors import CheckpointError
@@ -42,7 +42,7 @@ def learned_beside(file: Path) -> Any:
         state: Any = json.loads((file.parent / STATE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return state.get("learned", {}) if isinstance(state, dict) else {}
+    return cast("dict[str, Any]", state).get("learned", {}) if isinstance(state, dict) else {}
 
 
 def _in_folder(path: Path) -> Path:

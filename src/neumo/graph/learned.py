@@ -235,5 +235,5 @@ def _element(data: Any, source: str) -> Element:
 def _facet(value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
-    data = cast("dict[str, Any]", dict(value))
+    data = dict(cast("Mapping[str, Any]", value))
     return AtLeast(Vocab.from_data(data["at_least"])) if "at_least" in data else Vocab.from_data(data)
