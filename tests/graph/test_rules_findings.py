@@ -115,6 +115,20 @@ def test_a_rule_that_is_silenced_and_kept_is_known() -> None:
     assert unneeded(graph, find(graph)) == ["softmax-twice"]
 
 
+def test_what_a_nested_graph_silences_is_silent_where_it_is_used() -> None:
+    given = inputs(x=Features()[B, F(WIDTH), T], x_len=Lengths(T)[B])
+    silence = {"padding": "the kernel is one frame wide"}
+    inner = Graph("inner", outputs={"x": BareConv()(x=given.x).x, "n": given.x_len}, silence=silence)
+    batch = inputs(x=Features()[B, F(WIDTH), T], x_len=Lengths(T)[B])
+    nested = inner(x=batch.x, x_len=batch.x_len)
+    again = BareConv().named("again")(x=nested.x)
+    found = find(Graph("outer", outputs={"x": again.x, "n": nested.n}))
+    assert [(each.about, each.silenced) for each in found] == [
+        ("BareConv.x", "the kernel is one frame wide"),
+        ("again.x", ""),
+    ]
+
+
 def test_an_unknown_rule_cannot_be_silenced() -> None:
     with pytest.raises(GraphError) as caught:
         find(padded({"paddings": "all utterances are equally long"}))

@@ -207,5 +207,9 @@ def unneeded(graph: Graph, findings: Iterable[Finding]) -> list[str]:
 
 
 def _complete(finding: Finding, graph: Graph, silence: Mapping[str, str]) -> Finding:
-    rule = RULES[finding.rule]
-    return replace(finding, severity=rule.severity, graph=graph.name, silenced=silence.get(finding.rule, ""))
+    """Add what the rule and the graph say; what a nested graph silences is silent where it is used, too."""
+    calls = () if finding.step is None else finding.step.within
+    reasons = [silence, *(silence_of(call.graph) for call in calls)]
+    reason = next((each[finding.rule] for each in reasons if finding.rule in each), "")
+    severity = RULES[finding.rule].severity
+    return replace(finding, severity=severity, graph=graph.name, silenced=reason)
