@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import pickle
 import random
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from tests.types.strategies import sizes, symbols
 
-from neumo.types import ConfigError, Size, Symbol, parse_size, same_size
+from neumo.types import Acoustic, ConfigError, Size, Symbol, compare, gap, parse_size, same_size
+from neumo.types import T as AXIS
+from neumo.types.gap import slopes
 from neumo.types.size import Floor
 
 T, U, B = (Symbol(name).size for name in "TUB")
@@ -229,13 +232,57 @@ def test_a_rounding_that_occurs_twice_prints_twice():
     assert str(third * 2 + third * 3 // 5) == "2*(T//3) + (3*(T//3))//5"
 
 
+def deep(leaf: Size = T, depth: int = 500) -> Size:
+    """Roundings inside one another that no identity flattens."""
+    for n in range(depth):
+        leaf = (leaf * 3).ceildiv(5) if n % 2 else (leaf * 3 + 1) // 5
+    return leaf
+
+
 def test_five_hundred_roundings_inside_one_another_print():
-    size = T
-    for n in range(500):
-        size = (size * 3).ceildiv(5) if n % 2 else (size * 3 + 1) // 5
-    text = str(size)
+    text = str(deep())
     assert text.count("//5") == text.count("ceil(") == 250
-    assert str(size.terms[0][0]) == text
+    assert str(deep().terms[0][0]) == text
+
+
+def test_five_hundred_roundings_inside_one_another_compute():
+    size, number = deep(), 10**120
+    wanted = number
+    for n in range(500):
+        wanted = (wanted * 3 + (4 if n % 2 else 1)) // 5
+    assert size.evaluate({Symbol("T"): number}) == wanted
+    assert size.substitute({Symbol("T"): Size.of(number)}) == wanted
+    assert size.substitute({Symbol("T"): U}) == deep(U)
+    assert (deep(H * T) * U).substitute({Symbol("H"): U}) == deep(U * T) * U
+    assert size.symbols() == {Symbol("T")}
+    assert size.period() == 5**500
+    assert (-size - 1).negative
+    assert slopes(size) == {Symbol("T"): Fraction(3, 5) ** 500}
+    assert gap(size, size * 2).sentence == "It is 2 times too long"
+    assert compare(Acoustic()[AXIS, AXIS(size)], Acoustic()[AXIS, AXIS(deep())]).ok
+
+
+def test_deep_sizes_are_compared_and_not_only_their_hashes():
+    same = [deep(T * H), deep(Symbol("H").size * Symbol("T").size)]
+    assert same[0] == same[1]
+    one = deep(T * H).terms[0][0]
+    others = [
+        deep(T * H + 1),
+        deep(T * H * 2),
+        deep(T * U),
+        deep(T * H * U),
+        deep(T),
+        deep(T // 7 * 2 // 3),
+        deep(T // 7 * 2 // 5),
+        deep(T * H + U),
+    ]
+    for other in (size.terms[0][0] for size in others):
+        assert one != other
+        other._hash = one._hash
+        assert one != other
+    first, second = deep(T // 7 * 2 // 3).terms[0][0], deep(T // 7 * 2 // 5).terms[0][0]
+    second._hash = first._hash
+    assert first != second
 
 
 def test_floors_compare_by_content():

@@ -10,7 +10,7 @@ from itertools import product
 from math import prod
 from typing import Literal
 
-from neumo.types.size import Atom, Floor, Product, Size, Symbol
+from neumo.types.size import Atom, Floor, Product, Size, Symbol, floors_in
 
 GapKind = Literal[
     "factor", "offset", "rounding", "constant", "varies", "fixed", "owner", "other", "unsolved", "indivisible"
@@ -43,10 +43,17 @@ def slopes(size: Size) -> Mapping[Symbol | Product, Fraction]:
     >>> slopes(Symbol("T").size // 160)
     {T: Fraction(1, 160)}
     """
+    for floor in floors_in(size):
+        _slopes(floor.size)  # so that what is inside is known
+    return _slopes(size)
+
+
+@lru_cache(maxsize=4096)
+def _slopes(size: Size) -> Mapping[Symbol | Product, Fraction]:
     found: dict[Symbol | Product, Fraction] = {}
     for atom, coefficient in size.terms:
         if isinstance(atom, Floor):
-            for symbol, slope in slopes(atom.size).items():
+            for symbol, slope in _slopes(atom.size).items():
                 found[symbol] = found.get(symbol, Fraction(0)) + slope * coefficient / atom.k
         else:
             found[atom] = found.get(atom, Fraction(0)) + coefficient

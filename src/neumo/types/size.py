@@ -21,6 +21,7 @@ from typing import Any
 from neumo.types.errors import ConfigError
 
 _uids = itertools.count(1)
+_DEEP = 40  # roundings inside one another, from which on they are gone through without recursion
 
 
 class Symbol:
@@ -95,12 +96,19 @@ class Floor:
     T//160
     """
 
-    __slots__ = ("_hash", "k", "key", "size")
+    __slots__ = ("_hash", "depth", "k", "key", "size")
 
     def __init__(self, size: Size, k: int) -> None:
         self.size = size
         self.k = k
         self._hash = hash((size, k))
+        depth = 1
+        for atom, _ in size.terms:
+            if not isinstance(atom, Symbol) and atom.depth >= depth:
+                depth = atom.depth + 1
+        self.depth: int = depth
+        if depth > _DEEP:
+            size.symbols()  # known from inside out, they are not looked for recursively
         self.key: tuple[Any, ...] = (1, k, size.key)
 
     def __hash__(self) -> int:
@@ -109,19 +117,18 @@ class Floor:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return (
-            isinstance(other, Floor)
-            and self._hash == other._hash
-            and self.k == other.k
-            and self.size == other.size
-        )
+        if not isinstance(other, Floor) or self._hash != other._hash:
+            return False
+        if self.depth > _DEEP:
+            return _equal(self, other)
+        return self.k == other.k and self.size == other.size
 
     def symbols(self) -> frozenset[Symbol]:
         """Collect the symbols inside."""
         return self.size.symbols()
 
     def __str__(self) -> str:
-        return size_text(Size(0, ((self, 1),)))
+        return str(Size(0, ((self, 1),)))
 
     __repr__ = __str__
 
@@ -136,10 +143,11 @@ class Product:
     H*W
     """
 
-    __slots__ = ("_hash", "factors", "key")
+    __slots__ = ("_hash", "depth", "factors", "key")
 
     def __init__(self, factors: tuple[Symbol | Floor, ...]) -> None:
         self.factors = factors
+        self.depth: int = max(getattr(factor, "depth", 0) for factor in factors)
         self._hash = hash(factors)
         self.key: tuple[Any, ...] = (2, tuple(factor.key for factor in factors))
 
@@ -154,7 +162,7 @@ class Product:
         return frozenset[Symbol]().union(*(Size(0, ((factor, 1),)).symbols() for factor in self.factors))
 
     def __str__(self) -> str:
-        return size_text(Size(0, ((self, 1),)))
+        return str(Size(0, ((self, 1),)))
 
     __repr__ = __str__
 
@@ -234,7 +242,13 @@ class Size:
         >>> Size.of(-2).negative, (-Symbol("T").size - 1).negative, (Symbol("T").size - 400).negative
         (True, True, False)
         """
-        return self.const < 0 and all(c < 0 and _counts(atom) for atom, c in self.terms)
+        if self.const >= 0:
+            return False
+        known: dict[int, bool] = {}
+        for floor in floors_in(self):
+            inside = floor.size
+            known[id(floor)] = inside.const >= 0 and all(c > 0 and _counts(a, known) for a, c in inside.terms)
+        return all(c < 0 and _counts(atom, known) for atom, c in self.terms)
 
     def symbols(self) -> frozenset[Symbol]:
         """Collect all symbols, those inside floors too.
@@ -317,10 +331,7 @@ class Size:
             return sizes.get(bare, self)
         if self.symbols().isdisjoint(sizes):
             return self
-        total = Size.of(self.const)
-        for atom, coefficient in self.terms:
-            total = total + _put(atom, sizes) * coefficient
-        return total
+        return _put_all(self, sizes, {})
 
     def evaluate(self, values: Mapping[Symbol, int]) -> int:
         """Compute the number for given numbers; a missing symbol is a `ConfigError`.
@@ -328,17 +339,14 @@ class Size:
         >>> Symbol("T").size.ceildiv(2).evaluate({Symbol("T"): 5})
         3
         """
-        total = self.const
-        for atom, coefficient in self.terms:
-            for factor in _factors(atom):
-                if isinstance(factor, Floor):
-                    coefficient *= factor.size.evaluate(values) // factor.k
-                elif factor in values:
-                    coefficient *= values[factor]
-                else:
-                    raise ConfigError(f"the size {self} needs a number for {factor}", code="size")
-            total += coefficient
-        return total
+        missing = [symbol for symbol in self.symbols() if symbol not in values]
+        if missing:
+            named = min(missing, key=lambda symbol: symbol.key)
+            raise ConfigError(f"the size {self} needs a number for {named}", code="size")
+        known: dict[int, int] = {}
+        for floor in floors_in(self):
+            known[id(floor)] = _number(floor.size, values, known) // floor.k
+        return _number(self, values, known)
 
     def period(self) -> int:
         """Number after which the rounding of every floor repeats (1 when there is none).
@@ -346,8 +354,10 @@ class Size:
         >>> (Symbol("T").size // 160 + 1).period()
         160
         """
-        floors = (each for atom, _ in self.terms for each in _factors(atom) if isinstance(each, Floor))
-        return lcm(*(floor.k * floor.size.period() for floor in floors))
+        known: dict[int, int] = {}
+        for floor in floors_in(self):
+            known[id(floor)] = floor.k * lcm(*(known[id(inner)] for inner in _floors(floor.size)))
+        return lcm(*(known[id(floor)] for floor in _floors(self)))
 
     def __hash__(self) -> int:
         if self._hash is None:
@@ -372,6 +382,8 @@ class Size:
         >>> Symbol("B", uid=3, owner="SpeechData").size.text(owners=True)
         'B@SpeechData'
         """
+        from neumo.types.size_text import size_text
+
         return size_text(self, owners)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -382,25 +394,70 @@ SizeLike = Any  # int | Symbol | Size | Axis; Axis lives a file further up
 _INTS = tuple(Size(n) for n in range(1025))
 
 
-def _counts(atom: Atom) -> bool:
-    """Whether an atom can never be below 0."""
-    floors = [factor.size for factor in _factors(atom) if isinstance(factor, Floor)]
-    return all(s.const >= 0 and all(c > 0 and _counts(inner) for inner, c in s.terms) for s in floors)
+def _counts(atom: Atom, known: Mapping[int, bool]) -> bool:
+    """Whether an atom can never be below 0; `known` says it of the floors inside."""
+    return all(known.get(id(factor), True) for factor in _factors(atom))
+
+
+def _number(size: Size, values: Mapping[Symbol, int], known: Mapping[int, int]) -> int:
+    """Compute a size whose floors are known."""
+    total = size.const
+    for atom, coefficient in size.terms:
+        for factor in _factors(atom):
+            coefficient *= known[id(factor)] if isinstance(factor, Floor) else values[factor]
+        total += coefficient
+    return total
+
+
+def _equal(one: Floor, two: Floor) -> bool:
+    """Compare floors from outside in."""
+    pairs: list[tuple[Atom, Atom]] = [(one, two)]
+    while pairs:
+        a, b = pairs.pop()
+        if a is b:
+            continue
+        if isinstance(a, Floor) and isinstance(b, Floor):
+            here, there = a.size, b.size
+            numbers = [(each.k, each.size.const, [c for _, c in each.size.terms]) for each in (a, b)]
+            if numbers[0] != numbers[1]:
+                return False
+            pairs += [(x, y) for (x, _), (y, _) in zip(here.terms, there.terms, strict=True)]
+        elif isinstance(a, Product) and isinstance(b, Product) and len(a.factors) == len(b.factors):
+            pairs += zip(a.factors, b.factors, strict=True)
+        elif a != b:
+            return False
+    return True
 
 
 def _factors(atom: Atom) -> tuple[Symbol | Floor, ...]:
     return atom.factors if isinstance(atom, Product) else (atom,)
 
 
-def _put(atom: Atom, sizes: Mapping[Symbol, Size]) -> Size:
-    """Put sizes in the place of the symbols of an atom."""
+def _put_all(size: Size, sizes: Mapping[Symbol, Size], known: Mapping[int, Size]) -> Size:
+    """Put sizes in the place of symbols; `known` are floors that it has been done for."""
+    total = Size.of(size.const)
+    for atom, coefficient in size.terms:
+        total = total + _put(atom, sizes, known) * coefficient
+    return total
+
+
+def _put_deep(atom: Floor, sizes: Mapping[Symbol, Size]) -> Size:
+    known: dict[int, Size] = {}
+    for floor in floors_in(Size(0, ((atom, 1),))):
+        known[id(floor)] = _put_all(floor.size, sizes, known) // floor.k
+    return known[id(atom)]
+
+
+def _put(atom: Atom, sizes: Mapping[Symbol, Size], known: Mapping[int, Size]) -> Size:
     if isinstance(atom, Symbol):
         return sizes.get(atom, atom.size)
     if isinstance(atom, Floor):
-        return atom.size.substitute(sizes) // atom.k
+        if known:
+            return known[id(atom)]
+        return atom.size.substitute(sizes) // atom.k if atom.depth <= _DEEP else _put_deep(atom, sizes)
     total = Size.of(1)
     for factor in atom.factors:
-        total = total * _put(factor, sizes)
+        total = total * _put(factor, sizes, known)
     return total
 
 
@@ -462,20 +519,12 @@ def _nested(inside: list[tuple[Atom, int]]) -> Floor | None:
     return None
 
 
-def size_text(size: Size, owners: bool = False) -> str:
-    """Print a size; negative terms come behind the first positive one.
+def floors_in(size: Size) -> Iterator[Floor]:
+    """Go through the floors in a size, the innermost first; without recursion, however deep they are.
 
-    >>> size_text(1 - Symbol("T").size), size_text(Symbol("T").size.ceildiv(2) * 3 * Symbol("B").size)
-    ('-T + 1', '3*B*ceil(T/2)')
+    >>> list(floors_in((Symbol("T").size.ceildiv(2) * 3) // 5))
+    [ceil(T/2), (3*ceil(T/2))//5]
     """
-    known: dict[int, str] = {}
-    for floor in _inside_out(size):
-        known[id(floor)] = _floor_text(floor, owners, known)
-    return _sum_text(size, owners, known)
-
-
-def _inside_out(size: Size) -> Iterator[Floor]:
-    """Go through the floors in a size, the innermost first; without recursion, however deep they are."""
     done: set[int] = set()
     stack = [(floor, False) for floor in _floors(size)]
     while stack:
@@ -490,48 +539,3 @@ def _inside_out(size: Size) -> Iterator[Floor]:
 
 def _floors(size: Size) -> list[Floor]:
     return [each for atom, _ in size.terms for each in _factors(atom) if isinstance(each, Floor)]
-
-
-def _sum_text(size: Size, owners: bool, known: Mapping[int, str]) -> str:
-    terms = sorted(size.terms, key=lambda term: term[1] < 0)
-    text = ""
-    for atom, coefficient in terms:
-        body = _atom_text(atom, owners, known)
-        if abs(coefficient) != 1:
-            body = f"{abs(coefficient)}*{_in_product(atom, body)}"
-        sign = "-" if coefficient < 0 else "+"
-        text = (
-            f"{text} {sign} {body}" if text else (f"-{_in_product(atom, body)}" if coefficient < 0 else body)
-        )
-    if not text:
-        return str(size.const)
-    if size.const:
-        text += f" {'-' if size.const < 0 else '+'} {abs(size.const)}"
-    return text
-
-
-def _atom_text(atom: Atom, owners: bool, known: Mapping[int, str]) -> str:
-    if isinstance(atom, Product):
-        return "*".join(_in_product(factor, _atom_text(factor, owners, known)) for factor in atom.factors)
-    if isinstance(atom, Floor):
-        return known[id(atom)]
-    return f"{atom.name}@{atom.owner}" if owners and atom.owner else str(atom)
-
-
-def _floor_text(atom: Floor, owners: bool, known: Mapping[int, str]) -> str:
-    size, k = atom.size, atom.k
-    if size.const == k - 1:
-        inner = Size(0, size.terms)
-        return f"ceil({_divided_text(inner, owners, '/', known)}/{k})"
-    return f"{_divided_text(size, owners, '//', known)}//{k}"
-
-
-def _divided_text(size: Size, owners: bool, sign: str, known: Mapping[int, str]) -> str:
-    text = _sum_text(size, owners, known)
-    plain = size.symbol is not None or (sign == "/" and len(size.terms) == 1 and not text.startswith("-"))
-    return text if plain else f"({text})"
-
-
-def _in_product(atom: Atom, body: str) -> str:
-    """Bracket `T//2` before it is multiplied or negated; `ceil(T/2)` needs no brackets."""
-    return f"({body})" if isinstance(atom, Floor) and not body.startswith("ceil(") else body
