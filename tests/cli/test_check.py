@@ -178,6 +178,7 @@ def test_an_unknown_rule_is_refused(ruled: Path, capsys: pytest.CaptureFixture[s
     ruled.write_text(RULES.replace("mode: train", "mode: train\n    silence: {paddings: why not}"))
     result = neumo(capsys, "check", str(ruled))
     assert result.code == 1
+    assert "recipe.yaml:16:25" in result.err
     assert "did you mean 'padding'?" in result.err
 
 

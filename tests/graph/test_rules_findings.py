@@ -131,7 +131,7 @@ def test_what_a_nested_graph_silences_is_silent_where_it_is_used() -> None:
 
 def test_an_unknown_rule_cannot_be_silenced() -> None:
     with pytest.raises(GraphError) as caught:
-        find(padded({"paddings": "all utterances are equally long"}))
+        padded({"paddings": "all utterances are equally long"})
     assert caught.value.code == "silence"
     assert [fix.text for fix in caught.value.fixes] == ["did you mean 'padding'?"]
 

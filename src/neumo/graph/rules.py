@@ -29,7 +29,6 @@ from neumo.graph.rules_targets import find_leaked_targets, find_unused_outputs
 from neumo.graph.rules_view import Purpose as Purpose
 from neumo.graph.rules_view import View
 from neumo.graph.rules_weights import find_idle_losses, find_never_trained, find_untrained_modules
-from neumo.types import GraphError, did_you_mean
 
 if TYPE_CHECKING:
     from neumo.graph.graph import Graph
@@ -129,12 +128,10 @@ def find(graph: Graph, purpose: Purpose | None = None) -> list[Finding]:
     ['padding', 'unused-output']
 
     `purpose` says what the graph is about to be used for, where that is known better than by its mode.
-    Findings of rules that the graph silences are there too, with the reason. Raises `GraphError` if the
-    graph silences a rule that does not exist.
+    Findings of rules that the graph silences are there too, with the reason.
     """
-    silence = silence_of(graph)
     view = View(graph, purpose or Purpose())
-    return [_complete(finding, graph, silence) for rule in RULES.values() for finding in rule.check(view)]
+    return [_complete(finding, graph) for rule in RULES.values() for finding in rule.check(view)]
 
 
 def find_between(
@@ -161,7 +158,7 @@ def find_between(
     ]
     if not has_weights:
         found += [(graphs[name], finding) for name, finding in find_never_trained(graphs, views)]
-    return [_complete(finding, graph, silence_of(graph)) for graph, finding in found]
+    return [_complete(finding, graph) for graph, finding in found]
 
 
 def check_rules(graph: Graph, purpose: Purpose | None = None, *, strict: bool = False) -> list[Finding]:
@@ -187,29 +184,16 @@ def refuse(findings: Iterable[Finding]) -> None:
         raise first
 
 
-def silence_of(graph: Graph) -> Mapping[str, str]:
-    """Give the rules that a graph silences, with the reasons; raises `GraphError` for unknown names."""
-    for rule in graph.silence:
-        if rule not in RULES:
-            raise GraphError(
-                f"graph {graph.name!r} silences {rule!r}, and there is no such rule",
-                code="silence",
-                details=[f"the rules are {', '.join(RULES)}"],
-                fixes=did_you_mean(rule, RULES),
-            )
-    return graph.silence
-
-
 def unneeded(graph: Graph, findings: Iterable[Finding]) -> list[str]:
     """List the rules that a graph silences although it keeps them."""
     broken = {finding.rule for finding in findings}
-    return [rule for rule in silence_of(graph) if rule not in broken]
+    return [rule for rule in graph.silence if rule not in broken]
 
 
-def _complete(finding: Finding, graph: Graph, silence: Mapping[str, str]) -> Finding:
+def _complete(finding: Finding, graph: Graph) -> Finding:
     """Add what the rule and the graph say; what a nested graph silences is silent where it is used, too."""
     calls = () if finding.step is None else finding.step.within
-    reasons = [silence, *(silence_of(call.graph) for call in calls)]
+    reasons = [graph.silence, *(call.graph.silence for call in calls)]
     reason = next((each[finding.rule] for each in reasons if finding.rule in each), "")
     severity = RULES[finding.rule].severity
     return replace(finding, severity=severity, graph=graph.name, silenced=reason)

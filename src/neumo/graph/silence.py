@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from neumo.types import GraphError
+from neumo.types import GraphError, did_you_mean
 
 
 def check_silence(silence: object) -> dict[str, str]:
-    """Give what is silenced by the name of the rule; raises `GraphError` where a reason is missing.
+    """Give what is silenced, by rule; raises `GraphError` for unknown rules and missing reasons.
 
     >>> check_silence({"loss-reaches-weights": "the weights are frozen on purpose"})
     {'loss-reaches-weights': 'the weights are frozen on purpose'}
@@ -30,8 +30,21 @@ def check_silence(silence: object) -> dict[str, str]:
                 why="The reason is kept with the graph, in its recipe and its model file.",
                 fixes=[_example(rule)],
             )
+        _check_rule(rule)
         checked[rule] = reason
     return checked
+
+
+def _check_rule(rule: str) -> None:
+    from neumo.graph.rules import RULES  # rules look at graphs, which check what they silence
+
+    if rule not in RULES:
+        raise GraphError(
+            f"there is no rule {rule!r} that a graph could silence",
+            code="silence",
+            details=[f"the rules are {', '.join(RULES)}"],
+            fixes=did_you_mean(rule, RULES),
+        )
 
 
 def _example(rule: object) -> str:
