@@ -119,7 +119,7 @@ def _points(data: str) -> list[Point]:
 
 
 def _between(one: Point, two: Point) -> list[Point]:
-    steps = max(1, round((abs(two[0] - one[0]) + abs(two[1] - one[1])) / 4))
+    steps = max(1, round((abs(two[0] - one[0]) + abs(two[1] - one[1])) / 6))
     return [
         (one[0] + (two[0] - one[0]) * n / steps, one[1] + (two[1] - one[1]) * n / steps)
         for n in range(steps + 1)

@@ -143,15 +143,31 @@ def short_type(text: str) -> str:
 def shorten(text: str, longest: int = LONGEST) -> str:
     """Cut a type or settings to what can be read at a glance, between two facets where that is possible.
 
-    >>> shorten("Audio(rate=16000, peak=1.0, channels=1)"), shorten("Ids(en[28]#5a34be53)", 8)
-    ('Audio(rate=16000, peak=1.0, …)', 'Ids(en[…')
+    >>> shorten("Audio(rate=16000, peak=1.0, channels=1)"), shorten("vocab=en[28], width=128", 20)
+    ('Audio(rate=16000, peak=1.0, …)', 'vocab=en[28], …')
+    >>> shorten("Struct(mel=Mel(n_mels=8)[B, T], n=Lengths(T))"), shorten("Struct(mel=Mel(rate=1))", 12)
+    ('Struct(mel=Mel(n_mels=8)[B, T], …)', 'Struct(mel=…')
     """
     text = short_type(text)
     if len(text) <= longest:
         return text
-    end = ", …)" if text.endswith(")") else ", …"
-    whole, found, _ = text[: longest - len(end) + 2].rpartition(", ")
-    return whole + end if found else text[: longest - 1] + "…"
+    whole = text.endswith(")")  # an element, cut between its own facets; else settings, cut between them
+    end = ", …)" if whole else ", …"
+    depth, cut = 0, 0
+    for index, sign in enumerate(text[: longest - len(end) + 1]):
+        depth += (sign in "([{") - (sign in ")]}")
+        if sign == "," and depth <= whole:
+            cut = index
+    return text[:cut] + end if cut else text[: longest - 1] + "…"
+
+
+def counted(number: int, what: str) -> str:
+    """Write a number of things.
+
+    >>> counted(1, "step"), counted(2, "step")
+    ('1 step', '2 steps')
+    """
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def clock_text(clock: Fraction) -> str:

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Final
 
 from neumo.graph.draw_fold import EDGE, LABEL, place, turn_path
 from neumo.graph.draw_layout import Layout, Tile, Wire, arrange
-from neumo.graph.draw_parts import Box, Link, Mark, Note, NoteKind, Sketch, Socket, clock_text, shorten
+from neumo.graph.draw_parts import (
+    Box,
+    Link,
+    Mark,
+    Note,
+    NoteKind,
+    Sketch,
+    Socket,
+    clock_text,
+    counted,
+    shorten,
+)
 from neumo.graph.draw_sketch import sketch
 from neumo.graph.draw_style import ROLES, TAGS, svg_style
 
@@ -189,7 +200,9 @@ class _Drawing:
         return _note(link.notes, tile.x + tile.ports_in[link.port] + 12, tile.y - 9)
 
     def page(self, parts: list[str]) -> str:
-        heading = f"graph {self.drawn.name} · mode {self.drawn.mode} · {len(self.drawn.boxes)} steps"
+        heading = (
+            f"graph {self.drawn.name} · mode {self.drawn.mode} · {counted(len(self.drawn.boxes), 'step')}"
+        )
         legend, right = _legend(self.drawn, EDGE + len(heading) * SANS + 20)
         width, height = max(self.placing.width, right + EDGE), self.placing.height
         style = "" if self.live else f"<style>{svg_style()}</style>"

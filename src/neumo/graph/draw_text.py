@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Final
 
-from neumo.graph.draw_parts import Box, Link, Note, Sketch, Socket, clock_text, short_type
+from neumo.graph.draw_parts import Box, Link, Note, Sketch, Socket, clock_text, counted, short_type
 from neumo.graph.draw_sketch import sketch
 
 if TYPE_CHECKING:
@@ -39,10 +39,8 @@ def list_sketch(drawn: Sketch) -> str:
 
 def _heading(drawn: Sketch) -> str:
     modules = len({box.title for box in drawn.boxes if box.kind})
-    steps = len(drawn.boxes)
-    return (
-        f"graph {drawn.name} ({drawn.mode}): {modules} modules, {steps} steps, {len(drawn.links)} connections"
-    )
+    counts = [(modules, "module"), (len(drawn.boxes), "step"), (len(drawn.links), "connection")]
+    return f"graph {drawn.name} ({drawn.mode}): {', '.join(counted(*count) for count in counts)}"
 
 
 def _head(box: Box, links: list[Link], first: str) -> list[str]:

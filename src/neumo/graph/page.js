@@ -251,7 +251,9 @@
   function showGraph() {
     const { name, mode, boxes, links, ports, symbols } = graph();
     panel.append(make("h2", `graph ${name} `, "", make("small", `mode ${mode}`)));
-    panel.append(make("p", `${boxes.length} steps, ${links.filter((link) => link[1] >= 0).length} connections.`));
+    const counted = (count, what) => `${count} ${what}${count === 1 ? "" : "s"}`;
+    const edges = links.filter((link) => link[1] >= 0).length;
+    panel.append(make("p", `${counted(boxes.length, "step")}, ${counted(edges, "connection")}.`));
     panel.append(make("p", "Point at a port, or reach it with Tab, to read its type and to follow its sizes. "
       + "A click pins what is shown; Escape lets it go. The arrow keys walk along the connections.", "faint"));
     const outputs = links.filter((link) => link[1] < 0);
