@@ -288,3 +288,16 @@ def test_a_recipe_freezes_by_pattern(tmp_path, freeze, words):
     }
     everything = norm | {"line.linear.weight", "line.linear.bias"}
     assert changed == (everything - norm if "norm" in freeze else everything - {"line.linear.bias"})
+
+
+def test_a_device_without_numbers_counts_and_has_nothing_to_read():
+    maker = factory(device="meta")
+    assert maker.count_parameters(open_model(10**12)) == 4 * 10**12
+    small = open_model()
+    assert maker.count_parameters(small) == 3 * 8 + 8
+    for action in (
+        lambda: maker.weights(small),
+        lambda: maker.infer(small, {"x": np.zeros((1, 3), np.float32)}),
+    ):
+        with refused(BackendError, "shapes and no numbers"):
+            action()

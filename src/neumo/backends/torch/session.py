@@ -33,7 +33,7 @@ from neumo.engine.plan import Plan
 from neumo.engine.seeds import derive_seed
 from neumo.engine.verify import Guards
 from neumo.graph.module import label_of
-from neumo.types.errors import GraphError
+from neumo.types.errors import BackendError, GraphError
 
 if TYPE_CHECKING:
     from neumo.data.source import DataSource
@@ -96,16 +96,20 @@ class TorchSession:
 
     def _make(self, name: str, spec: NeuralModule) -> nn.Module:
         """Weights are drawn on the CPU, so that they are the same on every device."""
+        planned = _without_memory(spec) if self.place.device.type == "meta" else None
+        module = planned if planned is not None else self._draw(name, spec)
+        module = module.to(self.place.device)
+        return module.double() if self.place.weights is torch.float64 else module
+
+    def _draw(self, name: str, spec: NeuralModule) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(derive_seed(self.seed, "weights", name))
             try:
-                module = build(spec)
+                return build(spec)
             except (MemoryError, OverflowError, RuntimeError, TypeError) as error:
                 if not is_about_memory(error):
                     raise
                 raise too_large(name, spec, error) from error
-        module = module.to(self.place.device)
-        return module.double() if self.place.weights is torch.float64 else module
 
     def implementation(self, module: NeuralModule) -> nn.Module:
         """Return the torch module of a specification, built on first use."""
@@ -153,6 +157,15 @@ class TorchSession:
         """Bring a tensor back as a numpy array; half precision becomes float32."""
         if not isinstance(value, Tensor):
             return np.asarray(value)
+        if value.device.type == "meta":
+            raise BackendError(
+                "device 'meta' has shapes and no numbers, so there is nothing to read",
+                code="device",
+                fixes=[
+                    "NeuralFactory(device='cpu')",
+                    "count_parameters(graph) and to_torch work without numbers",
+                ],
+            )
         plain = value.detach().cpu()
         return (plain.float() if plain.dtype in (torch.bfloat16, torch.float16) else plain).numpy()
 
@@ -245,11 +258,8 @@ class TorchSession:
         for name, spec in modules.items():
             if id(spec) in self._built or spec.role in ("data", "metric"):
                 continue
-            try:
-                with torch.random.fork_rng(devices=[]), torch.device("meta"):
-                    planned[name] = build(spec)
-            except Exception:  # noqa: S112 - it cannot be made without memory; then `build` says why
-                continue
+            if (module := _without_memory(spec)) is not None:
+                planned[name] = module
         tops = tuple(f"{name}." if name else "" for name in planned)
         check_sizes(planned, {name: value for name, value in tensors.items() if name.startswith(tops)})
 
@@ -270,6 +280,15 @@ class TorchSession:
         return {
             name: self._built[id(spec)].module for name, spec in modules.items() if id(spec) in self._built
         }
+
+
+def _without_memory(spec: NeuralModule) -> nn.Module | None:
+    """Make the shapes of a module and no numbers; None for one whose code reads numbers while it is made."""
+    try:
+        with torch.random.fork_rng(devices=[]), torch.device("meta"):
+            return build(spec)
+    except Exception:  # whatever it is: then the real one is made, which says why if it cannot be
+        return None
 
 
 def _words(tie: Tie) -> str:
