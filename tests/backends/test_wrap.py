@@ -471,6 +471,21 @@ def test_a_setting_that_torch_would_hide_is_refused():
         build(Wrong())
 
 
+def test_layers_are_made_in_setup_and_nowhere_else():
+    @dataclass
+    class Hasty(neumo.TorchModule):
+        layer: Any = None
+
+        def __post_init__(self) -> None:
+            self.layer = nn.Linear(3, 3)
+
+        def signature(self) -> Signature:
+            return Signature(takes={"x": ROW}, gives={"y": ROW})
+
+    with refused(GraphError, r"Hasty\.layer is a layer, and a specification has none.*setup\(self\)"):
+        build(Hasty())
+
+
 def test_neumo_without_torch_names_what_is_missing():
     code = (
         "import sys; sys.modules['torch'] = None\n"

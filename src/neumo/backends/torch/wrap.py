@@ -157,6 +157,17 @@ class _Layers(nn.Module):
     def __init__(self, spec: TorchModule) -> None:
         super().__init__()
         settings = {name: value for name, value in vars(spec).items() if not name.startswith("_")}
+        early = [name for name, value in settings.items() if isinstance(value, nn.Module | nn.Parameter)]
+        if early:
+            raise GraphError(
+                f"{type(spec).__name__}.{early[0]} is a layer, and a specification has none",
+                code="module",
+                why="Each factory makes layers of its own from the settings.",
+                fixes=[
+                    f"make it in setup(self): self.{early[0]} = ...",
+                    "wrap(layer, ...) takes one that exists",
+                ],
+            )
         taken = [name for name in settings if hasattr(nn.Module, name) or name in vars(self)]
         if taken:
             raise GraphError(
