@@ -427,3 +427,53 @@ def test_text_features_meet_text() -> None:
     assert several({"data": data}, Port({"x": Text("bert")[B, F, T]}), {"x": data.x}) == [
         "insert Transpose(B T F -> B F T) before it"
     ]
+
+
+FIRST = {
+    "optional": (Ids(EN)[B, U], Ids(EN)[B, U].as_optional(), Ids(EN)[B, U]),
+    "list": (Mel()[B, F, T], Mel()[B.list(), F(8), T], Mel()[B, F(8), T]),
+    "clock": (Features()[B, F, T.at(50)], Features()[B, F(8), T.at(100)], Features()[B, F(8), T.at(50)]),
+    "scores": (LogProbs(AB)[SCORES], Logits(AB)[SCORES], LogProbs(AB)[SCORES]),
+    "struct": (Ids(AB)[B, U], Struct(ids=Ids(AB)[B, U])[()], Ids(AB)[B, U]),
+    "fraction": (N, Lengths(T, unit="fraction")[B], N),
+    "mask": (Mask(T, true="keep")[B, T], Lengths(T)[B], Mask(T, true="keep")[B, T]),
+    "frame": (
+        Ids(frame="bos..")[B, U],
+        Ids(PIECES, pad=0, frame="none")[B, U],
+        Ids(PIECES, pad=0, frame="bos..")[B, U],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FIRST.values(), ids=FIRST)
+def test_a_value_of_the_graph_that_fits_comes_before_any_adapter(case: tuple[NeuralType, ...]) -> None:
+    wanted, given, around = case
+    call = refuse(one(wanted, given, "", right=around))
+    ((mismatch, ways),) = ways_of(call)
+    assert ways[0].text == "x=data.right"
+    for way in ways:
+        apply(call, mismatch, way)
+
+
+def test_a_list_of_values_gets_the_one_that_fits_in_the_place_of_the_one_that_does_not() -> None:
+    data = inputs(a=Loss()[()], b=Loss()[B], c=Loss()[()])
+    texts = several({"data": data}, SumLoss(), {"losses": [data.a, data.b]})
+    assert texts[0] == "losses=[data.a, data.c]"
+
+
+def test_nothing_is_offered_where_two_clocks_differ_and_no_value_fits() -> None:
+    call = refuse(one(Features()[B, F, T.at(50)], Features()[B, F(8), T.at(100)], ""))
+    ((mismatch, ways),) = ways_of(call)
+    assert mismatch.comparison.reasons[0].code == "clock"
+    assert ways == []
+
+
+def test_resampled_audio_has_the_clock_of_its_rate() -> None:
+    data = inputs(audio=Audio(rate=22050, peak=1.0)[B, T], n=Lengths(T)[B])
+    port = Port({"x": Audio(rate=16000)[B, T.at(16000)], "n": Lengths(T)[B]})
+    call = refused_call(port, {"x": data.audio, "n": data.n}, {"data": data})
+    ((mismatch, ways),) = ways_of(call)
+    assert [way.text for way in ways] == [
+        "insert Resample(22050 -> 16000) before it; n goes through it too as audio_len"
+    ]
+    apply(call, mismatch, ways[0])
