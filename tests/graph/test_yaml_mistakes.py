@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
+from neumo.graph.graph import Graph
+from neumo.graph.inputs import inputs
 from neumo.graph.module import NeuralModule
+from neumo.graph.signature import Signature
 from neumo.graph.yaml import load_recipe, recipe_text
-from neumo.types import ConfigError, NeumoError
+from neumo.graph.yaml_scope import Scope
+from neumo.graph.yaml_values import describe_hint
+from neumo.types import Acoustic, B, ConfigError, F, NeumoError, T
 
 from ..cli.runner import neumo
 from . import specs
@@ -264,3 +271,57 @@ def test_yaml_of_a_single_line_is_no_path(text: str) -> None:
     assert caught.value.code == "recipe-file"
     assert caught.value.fixes[0].text == "end the text with a line break"
     assert len(caught.value.what) < 100
+
+
+@dataclass(frozen=True)
+class Unstated(NeuralModule):
+    """Forgets to state its ports."""
+
+
+def test_a_module_that_is_wrong_itself_is_told_once_for_all_its_steps() -> None:
+    modules = f"neumo: 1\nmodules:\n  b: {{kind: {kind(Unstated)}}}\n"
+    text = f"{modules}graphs:\n  g:\n    steps:\n      x: b()\n      y: b()\n"
+    assert [error.code for error in mistakes(text)] == ["module"]
+
+
+def test_paths_above_the_folder_of_a_recipe_are_made_short() -> None:
+    assert Scope(Path("runs/one")).path("../words.txt") == Path("runs/words.txt")
+    assert describe_hint(Literal["a", "b"] | None) == "'a' or 'b' or null"
+
+
+@dataclass(frozen=True)
+class Taught(NeuralModule):
+    """Looks at its target while it is trained."""
+
+    def signature(self) -> Signature:
+        x = Acoustic()[B, F(3), T]
+        return Signature(takes={"x": x, "target": x.only("train")}, gives={"y": x})
+
+
+@pytest.mark.parametrize(
+    ("mode", "arguments", "place"),
+    [("infer", "x=x, target=x", "<text>:8:26"), ("train", "x=x", "<text>:8:16")],
+)
+def test_ports_of_training_are_checked_by_the_mode_of_the_graph(
+    mode: str, arguments: str, place: str
+) -> None:
+    text = (
+        f"neumo: 1\nmodules:\n  net: {{kind: {kind(Taught)}}}\ngraphs:\n  g:\n"
+        f"    inputs: {{x: 'Acoustic[B, F=3, T]'}}\n    mode: {mode}\n    steps: {{y: 'net({arguments})'}}\n"
+    )
+    (error,) = mistakes(text)
+    assert error.code == "when"
+    assert str(error.where) == place
+    assert load_recipe(text.replace(f"mode: {mode}", "mode: both")).graph().mode == "both"
+
+
+def test_two_classes_of_one_name_are_written_with_their_modules() -> None:
+    twins = []
+    for home in ("first_home", "second_home"):
+        fields = {"__module__": home, "__annotations__": {}}
+        twins.append(dataclass(frozen=True)(type("TwinOfTwo", (Taught,), fields)))
+    x = inputs(x=Acoustic()[B, F(3), T]).x
+    for twin in twins:
+        graph = Graph("g", outputs=twin()(x=x))
+        assert f"kind: {twin.__module__}.TwinOfTwo" in recipe_text(graph)
+        assert load_recipe(recipe_text(graph)).graph() == graph

@@ -25,7 +25,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Net(NeuralModule):
+class SettingsNet(NeuralModule):
     trainable: ClassVar[bool] = True
 
     width: int = 8
@@ -47,7 +47,7 @@ class Net(NeuralModule):
 
 
 @dataclass(frozen=True)
-class WideNet(Net):
+class WideSettings(SettingsNet):
     width: int = 64
 
 
@@ -55,7 +55,7 @@ def kind(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def text(fields: str = "", cls: type = Net) -> str:
+def text(fields: str = "", cls: type = SettingsNet) -> str:
     return f"neumo: 1\nmodule: {{kind: {kind(cls)}{', ' if fields else ''}{fields}}}\n"
 
 
@@ -65,7 +65,7 @@ def wrong(source: str | Path, *overrides: str, **more: Any) -> NeumoError:
     return caught.value
 
 
-FULL = Net(
+FULL = SettingsNet(
     width=16,
     rate=1e-3,
     word="no",
@@ -91,42 +91,46 @@ def test_plain_settings_and_nested_lists_and_mappings_are_written_and_read() -> 
 
 
 def test_a_file_names_kind_format_and_settings_and_defaults_on_request(tmp_path: Path) -> None:
-    assert module_text(Net()) == "neumo: 1\n\nmodule:\n  kind: Net\n"
-    whole = module_text(Net(), defaults=True)
+    assert module_text(SettingsNet()) == "neumo: 1\n\nmodule:\n  kind: SettingsNet\n"
+    whole = module_text(SettingsNet(), defaults=True)
     for line in ("width: 8", "rate: 0.5", "nothing: 3", "sizes: [1, 2]", "vocab: null", "table: {}"):
         assert f"  {line}\n" in whole
-    assert load_module(whole) == Net()
+    assert load_module(whole) == SettingsNet()
     save_module(FULL, tmp_path / "net.yaml", defaults=True)
     assert load_module(tmp_path / "net.yaml").width == 16
 
 
 def test_nothing_is_nothing_again() -> None:
-    assert load_module(module_text(Net(nothing=None))).nothing is None
+    assert load_module(module_text(SettingsNet(nothing=None))).nothing is None
     assert load_module(text("nothing: null")).nothing is None
 
 
 @pytest.mark.parametrize(
     ("value", "what"),
     [
-        (object(), "Net.anything is a object, which a recipe cannot hold"),
-        ([1, {"a": print}], r"Net.anything\[1\].a is a builtin_function_or_method"),
-        ({"deep": [3j]}, r"Net.anything.deep\[0\] is a complex"),
+        (object(), "SettingsNet.anything is a object, which a recipe cannot hold"),
+        ([1, {"a": print}], r"SettingsNet.anything\[1\].a is a builtin_function_or_method"),
+        ({"deep": [3j]}, r"SettingsNet.anything.deep\[0\] is a complex"),
     ],
 )
 def test_what_a_file_cannot_hold_is_refused_by_its_name(value: Any, what: str) -> None:
     with pytest.raises(ConfigError, match=what) as caught:
-        module_text(Net(anything=value))
+        module_text(SettingsNet(anything=value))
     assert caught.value.code == "recipe-value"
 
 
 def test_a_base_class_loads_its_subclasses() -> None:
-    assert type(load_module(text(cls=WideNet), kind=NeuralModule)) is WideNet
-    assert type(load_module(text(cls=WideNet), kind=Net)) is WideNet
-    assert load_module(text(cls=WideNet), kind=WideNet).width == 64
+    assert type(load_module(text(cls=WideSettings), kind=NeuralModule)) is WideSettings
+    assert type(load_module(text(cls=WideSettings), kind=SettingsNet)) is WideSettings
+    assert load_module(text(cls=WideSettings), kind=WideSettings).width == 64
 
 
 def test_another_class_is_refused() -> None:
-    for base, source in ((WideNet, text()), (ConvEncoder, text()), (Net, module_text(Resample(1, 2)))):
+    for base, source in (
+        (WideSettings, text()),
+        (ConvEncoder, text()),
+        (SettingsNet, module_text(Resample(1, 2))),
+    ):
         error = wrong(source, kind=base)
         assert error.code == "kind"
         assert f"and not a {base.__name__}" in error.what
@@ -134,10 +138,10 @@ def test_another_class_is_refused() -> None:
 
 
 def test_a_subclass_sets_the_default_of_its_base() -> None:
-    assert (load_module(text()).width, load_module(text(cls=WideNet)).width) == (8, 64)
-    assert (load_module(text("width: 2", WideNet))).width == 2
-    assert "width" not in module_text(WideNet())
-    assert "width: 8" in module_text(WideNet(width=8))
+    assert (load_module(text()).width, load_module(text(cls=WideSettings)).width) == (8, 64)
+    assert (load_module(text("width: 2", WideSettings))).width == 2
+    assert "width" not in module_text(WideSettings())
+    assert "width: 8" in module_text(WideSettings(width=8))
 
 
 def test_overrides_change_fields_and_what_is_in_them(tmp_path: Path) -> None:
@@ -166,7 +170,7 @@ def test_a_wrong_override_is_refused_at_its_word(override: str, code: str, what:
 
 
 def test_a_path_starts_at_the_folder_of_the_file(tmp_path: Path) -> None:
-    save_module(Net(file=tmp_path / "data" / "list.txt"), tmp_path / "net.yaml")
+    save_module(SettingsNet(file=tmp_path / "data" / "list.txt"), tmp_path / "net.yaml")
     assert "file: data/list.txt" in (tmp_path / "net.yaml").read_text()
     assert load_module(tmp_path / "net.yaml").file == tmp_path / "data" / "list.txt"
 
@@ -213,7 +217,7 @@ def test_all_mistakes_of_a_file_are_told() -> None:
 
 def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot write"):
-        save_module(Net(), tmp_path / "no" / "net.yaml")
+        save_module(SettingsNet(), tmp_path / "no" / "net.yaml")
 
 
 def test_what_is_read_can_be_used() -> None:

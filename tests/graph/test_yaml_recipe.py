@@ -179,14 +179,14 @@ def test_a_graph_is_used_as_a_module_by_a_later_one() -> None:
 
 
 @dataclass(frozen=True)
-class Scaled(NeuralModule):
+class Zoomed(NeuralModule):
     trainable: ClassVar[bool] = True
 
     factor: int = 1
     word: str = ""
 
     @classmethod
-    def preset(cls, name: str, *, times: int = 1, **fields: str) -> Scaled:
+    def preset(cls, name: str, *, times: int = 1, **fields: str) -> Zoomed:
         if name == "wrong":
             return 3  # type: ignore[return-value]
         if name != "small":
@@ -198,7 +198,7 @@ class Scaled(NeuralModule):
 
 
 def scaled(fields: str) -> str:
-    return f"neumo: 1\nmodules:\n  s: {{kind: Scaled, {fields}}}\ngraphs:\n  g:\n    steps: {{x: s()}}\n"
+    return f"neumo: 1\nmodules:\n  s: {{kind: Zoomed, {fields}}}\ngraphs:\n  g:\n    steps: {{x: s()}}\n"
 
 
 def test_a_preset_takes_settings_of_its_own_and_fields() -> None:
@@ -210,10 +210,10 @@ def test_a_preset_takes_settings_of_its_own_and_fields() -> None:
     ("fields", "what", "place"),
     [
         ("preset: large", "no preset 'large'", "<text>:3:21"),
-        ("preset: small, times: x", "s (Scaled).times must be an integer, not the text 'x'", "<text>:3:43"),
-        ("preset: small, tims: 3", "s (Scaled) has no field 'tims'", "<text>:3:36"),
+        ("preset: small, times: x", "s (Zoomed).times must be an integer, not the text 'x'", "<text>:3:43"),
+        ("preset: small, tims: 3", "s (Zoomed) has no field 'tims'", "<text>:3:36"),
         ("preset: 3", "a preset is a name, not 3", "<text>:3:29"),
-        ("preset: wrong", "the preset 'wrong' makes no Scaled", "<text>:3:29"),
+        ("preset: wrong", "the preset 'wrong' makes no Zoomed", "<text>:3:29"),
     ],
 )
 def test_a_wrong_preset_is_refused(fields: str, what: str, place: str) -> None:

@@ -57,9 +57,9 @@ class Scope:
         return Path(os.path.normpath(self.folder / path)) if ".." in path.parts else self.folder / path
 
 
-def located(error: NeumoError, where: YamlPlace, *, force: bool = False) -> NeumoError:
-    """Give the same error with a place in the recipe, unless it knows a place and `force` is off."""
-    if error.where is not None and not force:
+def located(error: NeumoError, where: YamlPlace) -> NeumoError:
+    """Give the same error with a place in the recipe, unless it knows a place."""
+    if error.where is not None:
         return error
     return type(error)(
         error.what,

@@ -28,8 +28,6 @@ def read_vocab(name: str, node: Node, scope: Scope) -> Vocab | None:
         return Vocab.from_data(data)
     except NeumoError as error:
         scope.note(error, node.key)
-    except (TypeError, ValueError) as error:
-        scope.refuse(f"the vocabulary {name!r} is refused: {error}", node.key)
     return None
 
 
