@@ -362,6 +362,11 @@ def test_an_input_that_may_be_absent_may_be_left_out():
     given = torch.randn(2, 3)
     assert torch.equal(model(x=given)["y"] + 1, model(given, torch.ones(2, 3))["y"])
     assert torch.equal(model(more=None, x=given)["y"], model(given)["y"])
+    graph = Graph(outputs={"y": Through().named("through")(x=opened.x, more=opened.more).y})
+    maker, ones = factory(verify="always"), np.ones((2, 3), np.float32)
+    without = maker.infer(graph, {"x": given.numpy()})[0]["y"]
+    assert np.allclose(maker.infer(graph, {"x": given.numpy(), "more": ones})[0]["y"], without + 1)
+    assert np.allclose(to_torch(graph, factory=maker).eval()(given)["y"].detach(), without)
 
 
 def test_two_data_layers_with_one_name_are_refused():

@@ -180,7 +180,7 @@ class Session(Protocol):
         ...
 
     def feed(self, arrays: Iterable[Any]) -> tuple[Any, ...]:
-        """Bring numpy arrays to the device."""
+        """Bring numpy arrays to the device; None is an input that is absent."""
         ...
 
     def to_numpy(self, value: Any) -> Any:

@@ -48,7 +48,7 @@ def _once(factory: NeuralFactory, graph: Graph, plan: Plan, inputs: Mapping[str,
     session = factory.session
     _check_inputs(graph, plan, inputs)
     program = session.program(plan, make_guards(plan, factory.verify, session.to_numpy))
-    feeds = session.feed([inputs[feed.port] for feed in plan.feeds])
+    feeds = session.feed([inputs.get(feed.port) for feed in plan.feeds])
     with session.inference(plan, factory.seed) as reseed:
         reseed(0)
         return _named(factory, plan, run_program(program, feeds))
@@ -82,7 +82,7 @@ def _check_inputs(graph: Graph, plan: Plan, inputs: Mapping[str, Any]) -> None:
                 "compose the graph from inputs(...) in the place of the data layer",
             ],
         )
-    missing = [port for port in wanted if port not in inputs]
+    missing = [port for port, kind in wanted.items() if port not in inputs and not kind.optional]
     unknown = [port for port in inputs if port not in graph.inputs]
     if missing or unknown:
         word = f"is not given {missing[0]!r}" if missing else f"takes no input {unknown[0]!r}"

@@ -149,9 +149,12 @@ class TorchSession:
         """Prepare to read a data source for the feeds of a plan, in this order of ports."""
         return TorchReader(source, ports, workers, self.place)
 
-    def feed(self, arrays: Iterable[Any]) -> tuple[Tensor, ...]:
-        """Bring numpy arrays to the device."""
-        return tuple(to_tensor(array, self.place.weights).to(self.place.device) for array in arrays)
+    def feed(self, arrays: Iterable[Any]) -> tuple[Tensor | None, ...]:
+        """Bring numpy arrays to the device; None is an input that is absent."""
+        place = self.place
+        return tuple(
+            None if array is None else to_tensor(array, place.weights).to(place.device) for array in arrays
+        )
 
     def to_numpy(self, value: Any) -> Any:
         """Bring a tensor back as a numpy array; half precision becomes float32."""
