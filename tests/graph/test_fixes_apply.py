@@ -9,8 +9,10 @@ import pytest
 
 from neumo.graph.adapters import LogSoftmax, RemapIds
 from neumo.graph.candidates import Surroundings
+from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
 from neumo.graph.module import NeuralModule
+from neumo.graph.rules import RULES, find
 from neumo.graph.signature import Signature
 from neumo.graph.value import Record
 from neumo.graph.ways_out import Advice
@@ -297,6 +299,8 @@ def test_every_way_out_that_is_offered_can_be_taken(case: Wrong) -> None:
         step = record.out.step
         trusted = [obligation for port, obligation in step.assumptions if port == mismatch.port]
         assert [str(each) for each in trusted] == [str(each) for each in way.doubts]
+        graph = Graph(outputs=record, mode="train")
+        assert [finding for finding in find(graph) if RULES[finding.rule].severity == "error"] == []
 
 
 def test_what_was_not_known_before_is_told_with_the_fix() -> None:

@@ -95,7 +95,7 @@ def test_a_call_without_any_argument_lists_what_fits_each_port(monkeypatch: pyte
     assert error.data["ports"] == ["audio", "audio_len"]
 
 
-def test_what_nothing_fits_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_nothing_fits_directly_is_offered_behind_an_adapter(monkeypatch: pytest.MonkeyPatch) -> None:
     def build() -> None:
         batch = speech()
         BertEncoder(VOCAB)(ids=batch.text)

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import pytest
 
+from neumo.graph.adapters import LengthsToMask
 from neumo.graph.candidates import Surroundings
 from neumo.graph.compose import Call, check
 from neumo.graph.inputs import inputs
 from neumo.graph.module import NeuralModule
 from neumo.graph.signature import Signature
 from neumo.graph.ways_out import Advice
-from neumo.types import Acoustic, B, F, Ids, Lengths, LogProbs, Loss, PortError, Score, T, U, V
+from neumo.types import Acoustic, B, F, Ids, Lengths, LogProbs, Loss, Mask, PortError, Score, T, U, V
 
 from .more_specs import Sum
 from .specs import EN, CTCLoss, Down, SumLoss
@@ -114,3 +115,37 @@ def test_a_setting_that_changes_nothing_is_not_offered() -> None:
     with pytest.raises(PortError) as caught:
         Stubborn()(x=inputs(x=Acoustic()[B, F(80), T]).x)
     assert caught.value.fixes == ()
+
+
+def test_a_port_that_was_left_out_can_be_fed_by_an_adapter_behind_a_value() -> None:
+    data = inputs(ids=Ids(EN)[B, T], ids_len=Lengths(T)[B])
+    port = Port({"ids": Ids(EN)[B, T], "mask": Mask(T, true="keep")[B, T]})
+    with pytest.raises(PortError, match="Port needs mask") as caught:
+        port(ids=data.ids)
+    assert [fix.text for fix in caught.value.fixes] == [
+        "take mask from LengthsToMask(true=keep) behind data.ids_len, with like=data.ids"
+    ]
+    mask = LengthsToMask()(lengths=data.ids_len, like=data.ids).mask
+    port(ids=data.ids, mask=mask)
+
+
+def test_a_port_that_was_left_out_takes_what_is_there_first() -> None:
+    data = inputs(ids=Ids(EN)[B, T], ids_len=Lengths(T)[B], mask=Mask(T, true="keep")[B, T])
+    with pytest.raises(PortError) as caught:
+        Port({"ids": Ids(EN)[B, T], "mask": Mask(T, true="keep")[B, T]})(ids=data.ids)
+    assert [fix.text for fix in caught.value.fixes] == ["mask=data.mask"]
+
+
+def test_a_port_that_was_left_out_may_need_a_plain_adapter_or_have_none() -> None:
+    data = inputs(x=Acoustic()[B, F(4), T], losses=Loss()[B])
+    with pytest.raises(PortError) as caught:
+        Port({"x": Acoustic()[B, F(4), T], "loss": Loss()[()], "ids": Ids(EN)[B, U]})(x=data.x)
+    assert [fix.text for fix in caught.value.fixes] == ["take loss from Reduce(mean) behind data.losses"]
+
+
+def test_a_port_that_nothing_can_feed_says_so() -> None:
+    data = inputs(x=Acoustic()[B, F(4), T])
+    with pytest.raises(PortError) as caught:
+        Port({"x": Acoustic()[B, F(4), T], "ids": Ids(EN)[B, U]})(x=data.x)
+    assert caught.value.fixes == ()
+    assert caught.value.why == ("No value that has been made so far fits ids.",)

@@ -16,7 +16,7 @@ from neumo.graph.adapter_chains import (
     passed_through,
     single_chains,
 )
-from neumo.graph.candidates import Surroundings, each_value, unconnected
+from neumo.graph.candidates import Surroundings, each_value, fits, unconnected
 from neumo.graph.compose import Call, Mismatch, try_types
 from neumo.graph.module import NeuralModule
 from neumo.graph.settings import changed_settings
@@ -83,8 +83,8 @@ class Advice:
         values = list(islice(self._values(mismatch), 2))
         yield from values
         target, given = self.call.env.type(mismatch.wanted).as_single(), mismatch.value.type
-        single = self._chains(mismatch, single_chains(target, given, self._choices(mismatch)))
-        double = self._chains(mismatch, double_chains(target, given, self._choices(mismatch)))
+        single = self._chains(mismatch, single_chains(target, given, _choices(self.around, mismatch.value)))
+        double = self._chains(mismatch, double_chains(target, given, _choices(self.around, mismatch.value)))
         adapters = list(islice(single, MOST_FIXES)) or list(islice(double, MOST_FIXES))
         yield from adapters
         yield from self._settings(mismatch, nothing_else=not values and not adapters)
@@ -124,13 +124,6 @@ class Advice:
         at = next((n for n, value in enumerate(values) if value is mismatch.value), 0)
         before = self.types[port]
         return {**self.types, port: [*before[:at], given, *before[at + 1 :]]}
-
-    def _choices(self, mismatch: Mismatch) -> Choices:
-        """Offer the values of the call to further ports of an adapter, then all that are around."""
-        connected = {id(value): value for value in self.around.connected}
-        others = {id(value): value for value in reversed(self.around.values)}
-        values = [value for value in (connected | others).values() if value is not mismatch.value]
-        return lambda wanted: (value for value in values if _may_feed(wanted, value.type))
 
     def _chains(self, mismatch: Mismatch, chains: Iterator[Chain]) -> Iterator[Way]:
         """Try chains of adapters: what they give has to fit, and nothing else may break."""
@@ -245,6 +238,14 @@ def _comes_out(applied: Applied, value: Value) -> bool:
     return any(through is value for through, _, _ in applied.passed)
 
 
+def _choices(around: Surroundings, converted: Value) -> Choices:
+    """Offer the values of a call to further ports of an adapter, then all that are around."""
+    connected = {id(value): value for value in around.connected}
+    others = {id(value): value for value in reversed(around.values)}
+    values = [value for value in (connected | others).values() if value is not converted]
+    return lambda wanted: (value for value in values if _may_feed(wanted, value.type))
+
+
 def _may_feed(wanted: NeuralType, given: NeuralType) -> bool:
     """Tell quickly what cannot fit: another element, another number of axes."""
     if isinstance(wanted.element, Any_):
@@ -266,11 +267,31 @@ def _with_old_sizes(results: dict[str, NeuralType], step: Step) -> dict[str, Neu
 
 
 def missing_fixes(around: Surroundings, wanted: dict[str, NeuralType]) -> list[Fix]:
-    """Give, for ports that were left out, the values that fit each beside everything that is connected."""
+    """Give, for ports that were left out, the values that fit each beside everything that is connected.
+
+    Where no value fits, one that fits behind an adapter is looked for: lengths for a port that takes a mask.
+    """
     fixes: list[Fix] = []
     env = around.call.env
     for port, found in wanted.items():
         room = max(1, MOST_FIXES // len(wanted))
         spelled = dict.fromkeys(around.spell(value) for value in around.fitting(port, found, env))
         fixes += [Fix(f"{port}={text}", "fits") for text in list(spelled)[:room]]
+        if not spelled:
+            fixes += [Fix(text, "fits") for text in islice(_converted(around, port, found), 1)]
     return fixes
+
+
+def _converted(around: Surroundings, port: str, wanted: NeuralType) -> Iterator[str]:
+    """Find values that fit a port behind an adapter, the newest first."""
+    target = around.call.env.type(wanted).as_single()
+    for value in islice(reversed(around.values), MOST_TRIES):
+        for (applied,) in single_chains(target, value.type, _choices(around, value)):
+            if fits(wanted.as_single(), applied.result, around.call.env):
+                beside = [
+                    f"{name}={around.spell(other)}"
+                    for name, other in applied.beside.items()
+                    if isinstance(other, Value)
+                ]
+                extra = f", with {', '.join(beside)}" if beside else ""
+                yield f"take {port} from {applied.adapter.notation()} behind {around.spell(value)}{extra}"
