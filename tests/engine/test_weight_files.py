@@ -12,14 +12,14 @@ from torch import Tensor, nn
 
 import neumo
 from neumo.engine import AdamW, NeuralFactory
-from neumo.engine.recipe import make_factory, run_train
+from neumo.engine.recipe import make_factory, read_actions, run_train
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
 from neumo.graph.recipe import Recipe
 from neumo.graph.signature import Signature
-from neumo.graph.yaml import load_recipe
+from neumo.graph.yaml import load_recipe, save_recipe
 from neumo.hub import load_model, save_model
-from neumo.types import Acoustic, B, BackendError, CheckpointError, F, GraphError
+from neumo.types import Acoustic, B, BackendError, CheckpointError, ConfigError, F, GraphError
 
 from .toys import Line, PointData, SquaredError, line_graphs, refused
 
@@ -174,6 +174,32 @@ def test_a_model_file_gives_its_weights(tmp_path):
         other.load(again, tmp_path / "broken.neumo")
 
 
+def test_a_training_starts_from_some_modules_of_a_file(tmp_path):
+    def recipe(*changes: str) -> Recipe:
+        first, second, batch = Line().named("first"), Line(width=1).named("second"), PointData()()
+        loss = SquaredError().named("error")(given=second(x=first(x=batch.x).y).y, wanted=batch.y)
+        train = {"epochs": 1, "optimizer": {"kind": "SGD", "lr": 0.0}, "checkpoint": False}
+        whole = Recipe(
+            graphs={"train": Graph("train", "train", {"loss": loss.loss})}, actions={"train": train}
+        )
+        save_recipe(whole, tmp_path / "recipe.yaml")
+        return load_recipe(tmp_path / "recipe.yaml", changes)
+
+    maker = factory()
+    one = Line()
+    maker.load_weights(one, {"linear.weight": np.full((1, 3), 7.0), "linear.bias": np.ones(1)})
+    maker.save(Graph(outputs={"y": one.named("enc")(x=inputs(x=ROW).x).y}), tmp_path / "enc.safetensors")
+    written = (
+        f"train.weights={{file: {tmp_path / 'enc.safetensors'}, modules: [first], rename: {{enc: first}}}}"
+    )
+    second = recipe(written)
+    other = make_factory(second, progress=False)
+    run_train(second, factory=other)
+    assert other.weights(second.graph("train"))["first.linear.weight"].tolist() == [[7.0] * 3]
+    with refused(ConfigError, "train.weights: graph 'train' has no module 'frist'.*did you mean 'first'"):
+        read_actions(recipe(written.replace("[first]", "[frist]")))
+
+
 def test_a_training_starts_from_the_weights_of_a_model_file(tmp_path):
     def recipe(weights: str = "") -> Recipe:
         batch, line = PointData()(), Line().named("line")
@@ -262,8 +288,6 @@ def test_other_errors_of_a_constructor_stay_as_they_are():
 def test_a_recipe_freezes_by_pattern(tmp_path, freeze, words):
     batch, line = PointData()(), Line(norm=True).named("line")
     loss = SquaredError().named("loss")(given=line(x=batch.x).y, wanted=batch.y)
-    from neumo.graph.yaml import save_recipe
-
     whole = Recipe(
         graphs={"train": Graph("train", "train", {"loss": loss.loss})},
         actions={"train": {"epochs": 1, "checkpoint": False}},
@@ -271,9 +295,6 @@ def test_a_recipe_freezes_by_pattern(tmp_path, freeze, words):
     save_recipe(whole, tmp_path / "recipe.yaml")
     recipe = load_recipe(tmp_path / "recipe.yaml", [f"train.freeze={freeze}"])
     if words:
-        from neumo.engine.recipe import read_actions
-        from neumo.types import ConfigError
-
         with refused(ConfigError, words):
             read_actions(recipe)
         return

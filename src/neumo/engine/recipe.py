@@ -18,7 +18,7 @@ Reading and checking the sections needs no framework.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -111,12 +111,22 @@ class TieSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StartSettings:
+    """Where weights start: a file, the modules that are taken from it (all if none are named), new names."""
+
+    file: Path
+    modules: tuple[str, ...] = ()
+    rename: dict[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrainSettings:
     """The section `train`: the arguments of `NeuralFactory.train`, with graphs and modules by name.
 
     `optimizer` and `schedule` name their `kind`; `freeze` lists the modules, weights and patterns of
     either whose values stay (`encoder`, `head.weight`, `encoder.*.norm.*`); `weights` is a file, a
-    checkpoint, a run folder or a model (`.neumo`) from which the weights start; `tie` makes two weights one.
+    checkpoint, a run folder or a model (`.neumo`) from which the weights start, and may name the modules that
+    are taken from it; `tie` makes two weights one.
     """
 
     graph: str | None = None
@@ -133,10 +143,15 @@ class TrainSettings:
     early_stop: EarlyStopSettings | None = None
     freeze: tuple[str, ...] = ()
     tie: tuple[TieSettings, ...] | TieSettings = ()
-    weights: Path | None = None
+    weights: Path | StartSettings | None = None
     resume: str = "auto"
     nonfinite: NonFinite = "skip"
     bad_limit: int = 10
+
+    @property
+    def start(self) -> StartSettings | None:
+        """Where the weights start, however it was written."""
+        return StartSettings(file=self.weights) if isinstance(self.weights, Path) else self.weights
 
     @property
     def ties(self) -> tuple[TieSettings, ...]:
@@ -272,8 +287,8 @@ def run_train(
         maker.tie(graph, tie.weight, tie.to, transpose=tie.transpose)
     if actions.train.freeze:
         maker.freeze(graph, *actions.train.freeze)
-    if actions.train.weights is not None:
-        maker.load(graph, actions.train.weights)
+    if (start := actions.train.start) is not None:
+        maker.load(graph, start.file, modules=start.modules or None, rename=start.rename or None)
     return train(maker, graph, options)
 
 
@@ -346,15 +361,18 @@ def _plain(settings: Any) -> dict[str, Any]:
 
 
 def _check_names(recipe: Recipe, train: TrainSettings) -> None:
-    """Check the modules of `freeze` and `tie`; whether they have such weights is seen when they are built."""
+    """Check the modules that the section names; their weights are looked for when they are built."""
     ties = [name for tie in train.ties for name in (tie.weight, tie.to)]
-    if not train.freeze and not ties:
+    starts = train.start.modules if train.start is not None else ()
+    if not train.freeze and not ties and not starts:
         return
     graph = recipe.graph(train.graph or _usual(recipe, "train"))
     modules = [name for name, module in graph.modules.items() if module.role not in ("data", "metric")]
     try:
         check_heads(modules, train.freeze, f"train.freeze: graph {graph.name!r}")
-        check_modules(modules, [name.partition(".")[0] for name in ties], f"train.tie: graph {graph.name!r}")
+        check_modules(modules, starts, f"train.weights: graph {graph.name!r}")
+        heads = [name.partition(".")[0] for name in ties]
+        check_modules(modules, heads, f"train.tie: graph {graph.name!r}")
     except GraphError as error:
         raise ConfigError(error.what, code=error.code, details=error.details, fixes=error.fixes) from None
 
