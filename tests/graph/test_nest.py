@@ -188,6 +188,12 @@ def test_silence_needs_a_reason(wrong: Any) -> None:
         expect("graph_silence", caught.value.render())
 
 
+def test_only_rules_that_exist_are_silenced() -> None:
+    with pytest.raises(GraphError, match="no rule 'unused-outputs'") as caught:
+        Graph("g", outputs=inputs(x=X), silence={"unused-outputs": "why"})
+    assert (caught.value.code, caught.value.fixes[0].text) == ("silence", "did you mean 'unused-output'?")
+
+
 def test_a_graph_asks_the_rules_about_itself() -> None:
     graph = Graph("g", outputs=Down()(x=inputs(x=X, x_len=Lengths(T)[B]).x))
     assert all(finding.rule for finding in graph.findings())
