@@ -347,6 +347,12 @@ def test_where_facets_differ_an_implied_clock_is_no_second_reason() -> None:
     assert [reason.facet for reason in relaxed.warnings] == ["rate"]
     stated = Mel(rate=16000)[B1, F(64), N.at(50)]
     assert reasons(wanted, stated) == ["It has 50 frames a second, not 100"]
+    assert reasons(wanted, Mel(rate=22050)[B1, F(64), N.at(50)]) == ["rate is 22050, not 16000"]
+    louder = Mel(rate=16000, hop=160, scale="ln")[B, F, T]
+    assert reasons(louder, Mel(rate=16000, scale="db")[B1, F(64), N.at(50)]) == [
+        "scale is db, not ln",
+        "It has 50 frames a second, not 100",
+    ]
 
 
 def test_a_clock_can_be_relaxed() -> None:

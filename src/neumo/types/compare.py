@@ -460,7 +460,7 @@ class _Check:
         mine = [reason for reason in self.reasons if reason.field == self.inside]
         if any(reason.part == "size" and reason.axis == n for reason in mine):
             return True
-        return axis.clock is None and any(reason.part in ("element", "facet") for reason in mine)
+        return axis.clock is None and any(r.part == "element" or r.facet in ("rate", "hop") for r in mine)
 
     def clock(self, n: int, axis: Axis, wanted: Fraction, have: Fraction, given: NeuralType) -> None:
         unit = "samples" if isinstance(given.element, Audio) else "frames"
