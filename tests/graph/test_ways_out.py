@@ -118,7 +118,7 @@ def test_a_setting_that_changes_nothing_is_not_offered() -> None:
 
 
 def test_a_port_that_was_left_out_can_be_fed_by_an_adapter_behind_a_value() -> None:
-    data = inputs(ids=Ids(EN)[B, T], ids_len=Lengths(T)[B])
+    data = inputs(ids=Ids(EN)[B, T], ids_len=Lengths(T)[B], other=Ids(EN)[B, U], other_len=Lengths(U)[B])
     port = Port({"ids": Ids(EN)[B, T], "mask": Mask(T, true="keep")[B, T]})
     with pytest.raises(PortError, match="Port needs mask") as caught:
         port(ids=data.ids)
