@@ -70,7 +70,7 @@ connected settles which sizes have to be equal. Adapters are no ends of connecti
 | `settings` | it fits where the modules are built as `through` says |
 
 `neumo describe --fits PORT --json` gives the connections of one port: `fed_by` and `feeds`, the surest first.
-With `--recipe` it gives `fed_by`, what is `wanted` there, and `values`: the values of the graph that fit beside
+With `--recipe` it gives `fed_by`, what is `wanted` there, and `values`: values of the graph that fit beside
 what else is connected, each with its `type` and whether it is `connected` there now.
 """
 
