@@ -15,11 +15,12 @@ import neumo
 from neumo.asr import modules as asr
 from neumo.backends.torch.prove import Proof, prove
 from neumo.backends.torch.prove_trace import ByName, NotTraceable, reason_of, trace
-from neumo.backends.torch.registry import implementation, implements
+from neumo.backends.torch.registry import build, implementation, implements
 from neumo.graph.module import NeuralModule
 from neumo.graph.signature import Signature
 from neumo.types import (
     Acoustic,
+    Axis,
     B,
     BackendError,
     F,
@@ -56,6 +57,25 @@ def test_the_signature_of_every_module_is_proved(spec: NeuralModule) -> None:
     assert SAMPLED.get(type(spec).__name__, "") in proof.reason
     assert [port.port for port in proof.ports] == list(spec.signature().gives)
     assert not any(limit.startswith("fails") for limit in proof.limits), proof
+
+
+QUICK = [spec for spec in CASES if type(spec).__name__ not in (*SAMPLED, "ConvEncoder")]
+
+
+@pytest.mark.parametrize("spec", QUICK, ids=[f"{type(s).__name__}-{n}" for n, s in enumerate(QUICK)])
+def test_each_proof_fails_when_a_size_is_declared_one_larger(spec: NeuralModule) -> None:
+    signature = spec.signature()
+    inputs = {symbol for type in signature.takes.values() for symbol in type.symbols()}
+    for port, type in signature.gives.items():
+        for at, axis in enumerate(type.axes):
+            if axis.size is None or not axis.size.symbols() <= inputs:
+                continue  # a size that only the outputs have is whatever comes
+            larger = Axis(axis.kind, axis.size + 1)
+            wrong = type.with_axes(*type.axes[:at], larger, *type.axes[at + 1 :])
+            gives = {**signature.gives, port: wrong}
+            proof = prove(neumo.wrap(build(spec), takes=signature.takes, gives=gives))
+            assert port in [each.port for each in proof.refuted], (proof, wrong)
+            break
 
 
 def test_every_module_has_torch_code_and_an_example() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.types import strategies
 
 from neumo.asr.modules import SpeechData
 from neumo.data.generate import example_batch, free_sizes
@@ -115,6 +116,44 @@ SPEECH = {
 )
 def test_the_guards_accept_batches_of_any_size(seed: int, batch: int, samples: int, text: int) -> None:
     accept(SPEECH, example_batch(SPEECH, {"B": batch, "T": samples, "U": text}, seed))
+
+
+AXES = (
+    B, T, U, T // 2 + 1, U.ceildiv(3) * 3, T + U, T - 10, 12 - U, F(4), F, V, V(FULL), ONE, H, T(None), B * U,
+)  # fmt: skip
+
+
+@st.composite
+def any_types(draw: st.DrawFn) -> NeuralType:
+    """Any element with any facets, over small axes; some may be lists, left out or several."""
+    axes = draw(st.lists(st.sampled_from(AXES), max_size=3))
+    lists = draw(st.sampled_from((0, 0, 0, 1)))
+    found = Any_()[tuple(axis.list() if n < lists else axis for n, axis in enumerate(axes))]
+    found = found.with_element(draw(strategies.elements()))
+    found = found.as_optional() if draw(st.booleans()) else found
+    return found.as_many() if draw(st.sampled_from((False, False, True))) else found
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(any_types(), min_size=1, max_size=4), st.integers(0, 9))
+def test_the_guards_accept_a_batch_for_any_types(types: list[NeuralType], seed: int) -> None:
+    ports = {f"port_{number}": type for number, type in enumerate(types)}
+    size = {name: _largest(type) for name, type in ports.items()}
+    assume(max(size.values()) < 5_000)  # what a facet measures may be any size
+    assume(all(s.constant != 0 for t in types for s in t.element.sizes()))  # nothing is that short
+    try:
+        batch = example_batch(ports, seed=seed)
+    except ConfigError:  # such as T and 3 - 2*T at once
+        return
+    assert batch.keys() == ports.keys()
+    plain = {name: type for name, type in ports.items() if not type.many}
+    if any(not _held(type) for type in plain.values()):
+        accept(plain, batch)
+
+
+def _largest(type: NeuralType) -> int:
+    sizes = [size for size in type.element.sizes() if size.constant is None]
+    return max((sum(abs(c) for _, c in size.terms) for size in sizes), default=0)
 
 
 def test_a_batch_follows_from_its_seed() -> None:

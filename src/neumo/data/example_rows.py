@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from neumo.types import ConfigError, Kind, Lengths, Mask, NeuralType, Size, Symbol, kind_of_name
+from neumo.types import ConfigError, Element, Kind, Lengths, Mask, NeuralType, Size, Symbol, kind_of_name
 
 Key = tuple[Size, ...]  # the axes along which lengths differ: (B,) for one length a row
 
@@ -95,10 +95,11 @@ class Rows:
     def _note(self, type: NeuralType) -> None:
         element = type.element
         sizes = [axis.size for axis in type.axes if axis.size is not None]
-        if isinstance(element, Lengths) and element.of is not None:
-            self._measured.setdefault(tuple(sizes), []).append(element.of)
-        elif isinstance(element, Mask) and element.of is not None and element.of in sizes[1:]:
-            self._measured.setdefault((sizes[0],), []).append(element.of)
+        of = measured_size(element)
+        if isinstance(element, Lengths) and of is not None:
+            self._measured.setdefault(tuple(sizes), []).append(of)
+        elif isinstance(element, Mask) and of is not None and of in sizes[1:]:
+            self._measured.setdefault((sizes[0],), []).append(of)
         frame = getattr(element, "frame", None)
         if isinstance(frame, str) and type.axes and type.axes[-1].size is not None:
             self.require(type.axes[-1].size, 2)
@@ -148,6 +149,12 @@ class Rows:
 
     def _shape(self, key: Key) -> tuple[int, ...]:
         return tuple(self.number(size) for size in key)
+
+
+def measured_size(element: Element) -> Size | None:
+    """What lengths, masks, positions and durations are of, where it is known."""
+    of = getattr(element, "of", None)
+    return of if isinstance(of, Size) else None
 
 
 def _within(key: Key, around: Sequence[Size]) -> bool:

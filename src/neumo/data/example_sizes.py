@@ -20,6 +20,7 @@ _ANY: Final = 4
 _LABELS: Final = 5  # ids in a row: few enough for a CTC loss after an encoder of stride 4
 _RATE: Final = 16000  # Hz, of audio that does not tell; half a second is made
 _LONGEST: Final = 1000  # times the usual size, of a symbol that is divided
+_FASTEST: Final = 96000  # Hz
 _LARGEST: Final = 1 << 22
 _CHANNELS: Final = {"rgb": 3, "bgr": 3, "rgba": 4, "grey": 1}
 _COUNTED: Final = ("n_mels", "n_mfcc", "channels")  # facets that are the size of the feature axis
@@ -127,7 +128,8 @@ def usual_size(type: NeuralType, kind: Kind) -> int:
     """
     element = type.element
     if kind is Kind.TIME and isinstance(element, Audio):
-        return (element.rate if isinstance(element.rate, int) else _RATE) // 2
+        rate = element.rate if isinstance(element.rate, int) else _RATE
+        return min(max(rate, 2 * _LABELS), _FASTEST) // 2
     if kind is Kind.TIME and isinstance(element, Ids):
         return _LABELS
     return _USUAL.get(kind, _ANY)

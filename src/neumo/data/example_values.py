@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from neumo.data.example_rows import Rows
+from neumo.data.example_rows import Rows, measured_size
 from neumo.data.example_sizes import usual_size
 from neumo.types import (
     Alignment,
@@ -107,13 +107,19 @@ def _as_lists(value: Any, depth: int) -> Any:
     return str(value) if isinstance(value, str) else value
 
 
+def _above_zero(facet: Any, usual: float) -> float:
+    """A facet that is a number above 0, or else what is usual."""
+    known = isinstance(facet, int | float) and 0 < facet < 1e30  # float32 ends there
+    return float(facet) if known else usual
+
+
 def _features(maker: Maker, type: NeuralType) -> Any:
     return maker.silenced(type, maker.normal(type))
 
 
 def _audio(maker: Maker, type: NeuralType) -> Any:
-    peak = getattr(type.element, "peak", None)
-    peak = float(peak) if isinstance(peak, int | float) else 1.0
+    element: Any = type.element
+    peak = _above_zero(element.peak, 1.0)
     loud = np.clip(maker.normal(type) * (_QUIET * peak), -peak, peak)
     return maker.silenced(type, loud).astype(np.float32)
 
@@ -124,7 +130,7 @@ def _spectrogram(maker: Maker, type: NeuralType) -> Any:
     if element.norm not in (None, "none") and isinstance(element.norm, str):
         return _features(maker, type)
     power = np.exp(2 * maker.normal(type) - 4).astype(np.float64)
-    floor = element.floor if isinstance(element.floor, int | float) and element.floor > 0 else 1e-5
+    floor = _above_zero(element.floor, 1e-5)
     scale = {"ln": np.log, "log10": np.log10, "db": lambda x: 10 * np.log10(x)}.get(str(element.scale))
     values = power if scale is None else scale(power + floor)
     return maker.silenced(type, values.astype(np.float32))
@@ -203,18 +209,20 @@ def _frame(maker: Maker, type: NeuralType, vocab: Any, ids: Any) -> None:
 
 def _lengths(maker: Maker, type: NeuralType) -> Any:
     element: Any = type.element
-    if element.of is None:
-        return np.ones(maker.shape(type), np.int64)
-    used = maker.rows.lengths(element.of, tuple(maker.sizes(type)))
+    of = measured_size(element)
+    if of is None:
+        return np.ones(maker.shape(type), np.float32 if element.unit == "fraction" else np.int64)
+    used = maker.rows.lengths(of, tuple(maker.sizes(type)))
     if element.unit == "fraction":
-        return (used / max(1, maker.rows.number(element.of))).astype(np.float32)
+        return (used / max(1, maker.rows.number(of))).astype(np.float32)
     return used.copy()
 
 
 def _mask(maker: Maker, type: NeuralType) -> Any:
     element: Any = type.element
     sizes = maker.sizes(type)
-    at = next((n for n in reversed(range(len(sizes))) if sizes[n] == element.of), len(sizes) - 1)
+    of = measured_size(element)
+    at = next((n for n in reversed(range(len(sizes))) if sizes[n] == of), len(sizes) - 1)
     inside = maker.rows.inside(sizes, at, guess=True) if sizes else np.ones((), bool)
     return ~inside if element.true == "pad" else inside.copy()
 
@@ -222,23 +230,29 @@ def _mask(maker: Maker, type: NeuralType) -> Any:
 def _durations(maker: Maker, type: NeuralType) -> Any:
     """Frames for each label of a row; they sum to what the row uses of the size they expand to."""
     element: Any = type.element
-    shape, inside = maker.shape(type), maker.inside(type)
-    inside = np.ones(shape, bool) if inside is None else inside
-    labels = np.maximum(inside.sum(axis=-1, keepdims=True), 1)
-    sizes = maker.sizes(type)[:-1]
-    frames = labels * 3 if element.of is None else maker.rows.reach(element.of, sizes)[..., None]
-    place = np.arange(shape[-1])
-    counts = np.where(inside, (place + 1) * frames // labels - place * frames // labels, 0)
+    counts = _counts(maker, type, measured_size(element))
     if element.unit != "seconds" and element.scale != "ln":
         return counts.astype(np.int64)
     lasting = counts * _FRAME if element.unit == "seconds" else counts
     return (np.log(np.maximum(lasting, _FRAME)) if element.scale == "ln" else lasting).astype(np.float32)
 
 
+def _counts(maker: Maker, type: NeuralType, of: Size | None) -> Any:
+    """Share the frames of each row out among its labels, as evenly as whole numbers can."""
+    shape, inside = maker.shape(type) or (1,), maker.inside(type)
+    inside = np.ones(shape, bool) if inside is None else inside
+    labels = np.maximum(inside.sum(axis=-1, keepdims=True), 1)
+    frames = labels * 3 if of is None else maker.rows.reach(of, maker.sizes(type)[:-1])[..., None]
+    place = np.arange(shape[-1])
+    counts = np.where(inside, (place + 1) * frames // labels - place * frames // labels, 0)
+    return counts.reshape(maker.shape(type))
+
+
 def _positions(maker: Maker, type: NeuralType) -> Any:
     element: Any = type.element
     share = maker.rng.random(maker.shape(type))
-    reach = _LABELS if element.of is None else maker.rows.reach(element.of, maker.sizes(type))
+    of = measured_size(element)
+    reach = _LABELS if of is None else maker.rows.reach(of, maker.sizes(type))
     return np.asarray(share * reach).astype(np.int64)
 
 
@@ -269,7 +283,7 @@ def _image(maker: Maker, type: NeuralType) -> Any:
     element: Any = type.element
     if isinstance(element.norm, str) and element.norm != "none":
         return maker.normal(type)
-    peak = element.peak if isinstance(element.peak, int | float) else 1.0
+    peak = _above_zero(element.peak, 1.0)
     return (maker.rng.random(maker.shape(type), np.float32) * peak).astype(np.float32)
 
 

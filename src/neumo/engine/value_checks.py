@@ -153,13 +153,15 @@ def _ids(element: Ids) -> ValueCheck:
 
 
 def _lengths(element: Lengths, least: int) -> ValueCheck:
-    size: Size = element.of
+    size: object = element.of
 
     def check(tensor: Any, numbers: Numbers, sizes: Mapping[Symbol, int]) -> str | None:
         array = numbers(tensor)
-        numbers.remember(size, array)
         if (array < least).any():
             return f"row {int((array < least).argmax())} has length {int(array.min())}, below {least}"
+        if not isinstance(size, Size):  # lengths of nobody knows what
+            return None
+        numbers.remember(size, array)
         if size.symbols() <= sizes.keys() and (array > (longest := size.evaluate(sizes))).any():
             row = int((array > longest).argmax())
             return f"row {row} has length {int(array[row])}, beyond {size} = {longest}"
@@ -191,8 +193,8 @@ def _sums_to_one(type: NeuralType) -> ValueCheck:
     from neumo.types.axis import Kind
 
     element = type.element
-    if isinstance(element, Scores) and element.over is not None:
-        return _not_nan  # over another axis, whose name is not a kind
+    if not type.axes or (isinstance(element, Scores) and element.over is not None):
+        return _not_nan  # one number, or over another axis, whose name is not a kind
     over = next((n for n, axis in enumerate(type.axes) if axis.kind is Kind.VOCAB), len(type.axes) - 1)
     logs = isinstance(type.element, LogProbs)
 
