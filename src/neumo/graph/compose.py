@@ -211,6 +211,8 @@ def _left_open(wanted: NeuralType, source: Value | tuple[Value, ...]) -> bool:
     """Say whether a value does not tell a facet that the port has a variable for: another one may tell it."""
     if not wanted.variables():
         return False
+    if wanted.element.nested:
+        return True
     names = [name for name, facet in vars(wanted.element).items() if isinstance(facet, Var)]
     values = source if isinstance(source, tuple) else (source,)
     return any(getattr(value.type.element, name, None) is None for value in values for name in names)
