@@ -55,6 +55,8 @@ def set_modes(module: nn.Module, *, frozen: bool, still: Collection[str]) -> Non
     """
     module.train(not frozen)
     kept = set(still)
+    if not kept or (frozen and kept.issuperset(state_names(module))):
+        return  # as most modules are: nothing of it is kept, or everything
     for layer, names in _layers(module):
         if frozen and not names & kept:
             layer.train()
