@@ -262,6 +262,8 @@ def test_what_is_no_module_is_refused():
         neumo.wrap(nn.LSTM, takes={}, gives={})  # type: ignore[arg-type]
     with refused(GraphError, "not 3"):
         neumo.wrap(3, takes={}, gives={})  # type: ignore[arg-type]
+    with refused(GraphError, "`gives` of a signature is .*not a dict of ports"):
+        neumo.wrap(nn.Identity(), takes={"x": ROW}, gives=[ROW])  # type: ignore[arg-type]
     with refused(GraphError, "which is not a neural type"):
         neumo.wrap(nn.Identity(), takes={"x": 4}, gives={})  # type: ignore[dict-item]
 

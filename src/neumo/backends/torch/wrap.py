@@ -45,6 +45,9 @@ def wrap(
     """
     if not isinstance(cast(Any, module), nn.Module):
         _refuse_module(module)
+    for side, ports in {"takes": takes, "gives": gives}.items():
+        if not isinstance(cast(Any, ports), Mapping):
+            Signature(**{side: ports})  # refuses it, in the words of all signatures
     starts_frozen = trainable is False
     if trainable is None:
         trainable = any(weight.requires_grad for weight in module.parameters())
