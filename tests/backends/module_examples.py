@@ -10,6 +10,7 @@ from neumo.asr import modules as asr
 from neumo.asr.blocks import ConvBlock
 from neumo.graph import adapters
 from neumo.graph.module import NeuralModule
+from neumo.graph.multi import MultiData
 from neumo.graph.registry import known_kinds, lookup
 from neumo.types import Vocab
 
@@ -83,6 +84,7 @@ EXAMPLES: dict[str, list[NeuralModule]] = {
     "Reduce": [adapters.Reduce("mean"), adapters.Reduce("sum")],
     "Repower": [adapters.Repower(1, 2, "linear"), adapters.Repower(2, 1, "ln")],
     "Assume": [],
+    "MultiData": [MultiData((asr.SpeechData("a.jsonl", vocab=ABC), asr.SpeechData("b.jsonl", rate=8000)))],
     "SpeechData": [asr.SpeechData("train.jsonl", vocab=LETTERS), asr.SpeechData("train.jsonl")],
 }
 _WORDS = {"str": "x", "int": 2, "float": 1.0, "bool": True, "Vocab": ABC}

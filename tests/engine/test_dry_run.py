@@ -17,7 +17,7 @@ from neumo.engine.dry_run import dry_run, dry_runs
 from neumo.engine.plan import compile_plan
 from neumo.engine.recipe import read_actions
 from neumo.engine.verify import make_guards
-from neumo.graph import Graph, Metric, NeuralModule, Signature, inputs
+from neumo.graph import Graph, Metric, MultiData, NeuralModule, Signature, inputs
 from neumo.graph.adapters import Default, LogSoftmax
 from neumo.graph.yaml import load_recipe
 from neumo.types import (
@@ -223,6 +223,23 @@ def test_adapters_optional_ports_and_ports_that_take_many_run() -> None:
         "more": Default(0.0)(value=opened.more, like=opened.like).value,
     }
     assert dry_run(Graph(outputs=made)).calls == 2
+
+
+def test_several_data_layers_in_one_and_ports_of_training_only_run() -> None:
+    both = MultiData((PointData(), PointData(width=2)))()
+    line = Line()(x=both.x)
+    loss = SquaredError()(given=line.y, wanted=both.y_1)
+    assert dry_run(Graph("both", "train", {"loss": loss.loss})).gradient is not None
+
+    @dataclass(frozen=True)
+    class Taught(PointData):
+        def signature(self) -> Signature:
+            given = PointData.signature(self).gives
+            return Signature(gives={**given, "y": given["y"].only("train")})
+
+    data = Taught()()
+    taught = SquaredError()(given=Line()(x=data.x).y, wanted=data.y)
+    assert dry_run(Graph("taught", "train", {"loss": taught.loss})).figures["loss"] > 0
 
 
 class Best(Struct):
