@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -14,6 +14,7 @@ from neumo.graph.inputs import inputs
 from neumo.graph.module import NeuralModule
 from neumo.graph.signature import Signature
 from neumo.graph.yaml import load_recipe, recipe_text
+from neumo.graph.yaml_fields import keyword_hints
 from neumo.graph.yaml_scope import Scope
 from neumo.graph.yaml_values import describe_hint
 from neumo.types import Acoustic, B, ConfigError, F, NeumoError, T
@@ -287,6 +288,13 @@ def test_a_module_that_is_wrong_itself_is_told_once_for_all_its_steps() -> None:
 def test_paths_above_the_folder_of_a_recipe_are_made_short() -> None:
     assert Scope(Path("runs/one")).path("../words.txt") == Path("runs/words.txt")
     assert describe_hint(Literal["a", "b"] | None) == "'a' or 'b' or null"
+
+
+def test_settings_whose_annotations_exist_for_type_checkers_only_take_anything() -> None:
+    def preset(name: str, *, depth: Nowhere = 1) -> None:  # type: ignore[name-defined]  # noqa: F821
+        """Make one."""
+
+    assert keyword_hints(preset) == {"depth": Any}
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from neumo.graph.registry import kind_of, known_kinds
 from neumo.graph.yaml_fields import field_hints
 from neumo.graph.yaml_read import add_core_schema
 from neumo.types.element import Element
-from neumo.types.errors import ConfigError, GraphError
+from neumo.types.errors import ConfigError
 from neumo.types.size import Symbol
 from neumo.types.type import NeuralType
 from neumo.types.vocab import AtLeast, Vocab
@@ -238,10 +238,7 @@ def _allowed(graph: Graph) -> dict[str, Any]:
 def _kind(cls: type[NeuralModule]) -> str:
     """Name a class so that the recipe means the same whatever is imported where it is read."""
     known_kinds()  # opens our collections: a user's class that is called as one of ours needs its path
-    try:
-        return kind_of(cls)
-    except GraphError:  # two of the user's are called so
-        return f"{cls.__module__}.{cls.__qualname__}"
+    return kind_of(cls)
 
 
 def _free(name: str, taken: set[str]) -> str:
