@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -311,3 +311,21 @@ def test_random_graphs_are_loaded_back_equal(data: st.DataObject) -> None:
     assert loaded == graph
     assert len(loaded.modules) == len(graph.modules)
     assert recipe_text(loaded) == text
+
+
+@dataclass(frozen=True)
+class Held(NeuralModule):
+    """Holds code instead of settings, as a wrapped torch module does."""
+
+    not_in_recipes: ClassVar[str] = "it holds code"
+
+    def signature(self) -> Signature:
+        return Signature(takes={"x": Acoustic()[B, T]}, gives={"y": Acoustic()[B, T]})
+
+
+def test_a_module_that_holds_code_is_refused_with_a_way_out() -> None:
+    graph = Graph("g", outputs={"y": Held().named("held")(x=inputs(x=Acoustic()[B, T]).x).y})
+    with pytest.raises(ConfigError, match="held cannot be written as a recipe: it holds code") as caught:
+        recipe_text(graph)
+    assert caught.value.code == "wrapped"
+    assert "TorchModule" in str(caught.value)
