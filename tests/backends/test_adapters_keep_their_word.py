@@ -29,6 +29,7 @@ from neumo.types import (
     H,
     Ids,
     Image,
+    Latent,
     Lengths,
     Logits,
     LogProbs,
@@ -37,6 +38,7 @@ from neumo.types import (
     Mel,
     Probs,
     Score,
+    Speaker,
     Spectrogram,
     Struct,
     T,
@@ -193,6 +195,10 @@ CASES = [
     (ad.ScalePixels(255.0, 1.0), {"image": Image(peak=255.0)[B, C(3), H, W]}, lambda s, x: x / 255),
     (ad.FlipChannels(), {"image": Image(channels="rgb")[B, C(3), H, W]}, lambda s, x: x[:, ::-1]),
     (ad.FlipChannels(3), {"image": Image(channels="bgr")[B, H, W, C(3)]}, lambda s, x: x[..., ::-1]),
+    (ad.Spread("log_variance", "std"), {"spread": Latent("normal", part="log_variance")[B, F(4), T]},
+     lambda s, x: np.sqrt(np.exp(x.astype(np.float64)))),
+    (ad.UnitNorm(), {"speaker": Speaker("xvector", norm="none")[B, F(4)]},
+     lambda s, x: x / np.linalg.norm(x.astype(np.float64), axis=-1, keepdims=True)),
 ]  # fmt: skip
 
 
@@ -342,3 +348,10 @@ def test_adapters_hold_only_their_settings():
     for case in CASES:
         assert dataclasses.is_dataclass(case[0])
         assert not list(build(case[0]).parameters())
+
+
+def test_a_spread_told_twice_is_the_same():
+    spread = torch.rand(2, 3, dtype=torch.float64) + 0.1
+    there = build(ad.Spread("std", "log_variance"))(spread)
+    assert torch.allclose(there, (spread**2).log())
+    assert torch.allclose(build(ad.Spread("log_variance", "std"))(there), spread)

@@ -148,6 +148,7 @@ def test_a_wrong_source_is_refused() -> None:
         (lambda: ad.Reframe("none", "bos", PADDED), "'bos' is no frame"),
         (lambda: ad.Reframe("none", "..eos", PADDED), "has no eos to add"),
         (lambda: ad.Repower(1, 1, "ln"), "1 -> 1 is no change"),
+        (lambda: ad.Spread("std", "std"), "std -> std is no change"),
         (lambda: ad.Upsample(0), "cannot be multiplied by 0"),
         (lambda: ad.LengthsToMask(axis=0), "axis 0 has the rows"),
         (lambda: ad.Unsqueeze(-1), "no axis number -1"),

@@ -29,6 +29,7 @@ from neumo.types import (
     H,
     Ids,
     Image,
+    Latent,
     Lengths,
     Logits,
     LogProbs,
@@ -38,6 +39,7 @@ from neumo.types import (
     NeuralType,
     Probs,
     Score,
+    Speaker,
     Spectrogram,
     Strings,
     Struct,
@@ -275,6 +277,21 @@ WRONG = {
         Image(channels="rgb")[B, C(3), H, W],
         "insert FlipChannels() before it",
     ),
+    "a spread": one(
+        Latent("normal", part="std")[B, F, T],
+        Latent("normal", part="log_variance")[B, F(4), T],
+        "insert Spread(log_variance -> std) before it",
+    ),
+    "another spread": one(
+        Latent("normal", part="log_variance")[B, F, T],
+        Latent("normal", part="std")[B, F(4), T],
+        "insert Spread(std -> log_variance) before it",
+    ),
+    "a voice": one(
+        Speaker("xvector", norm="l2")[B, F],
+        Speaker("xvector", norm="none")[B, F(4)],
+        "insert UnitNorm() before it",
+    ),
     "a train-only value": one(
         Probs(AB)[SCORES].only("train"), Logits(AB)[SCORES].only("train"), "insert Softmax(over=V) before it"
     ),
@@ -324,6 +341,8 @@ NEVER = {
     "normalised": (Mel(scale="ln")[B, F, T], Mel(scale="db", power=2.0, norm="per_feature")[B, F(8), T]),
     "other labels": (Ids(AB)[B, U], Ids(Vocab("abd"))[B, U]),
     "what would no longer be said": (Text("bert")[B, F(96), T], Text("bert")[B, F(64), T]),
+    "a sample is no spread": (Latent("normal", part="std")[B, F], Latent("normal", part="sample")[B, F(4)]),
+    "a voice of length one": (Speaker(norm="none")[B, F], Speaker(norm="l2")[B, F(4)]),
     "softmax twice": (Logits(AB)[SCORES], Probs(AB)[SCORES]),
     "marks that a vocabulary lacks": (Ids(frame="bos..")[B, U], Ids(AB, frame="none")[B, U]),
     "roles that change": (

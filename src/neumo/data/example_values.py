@@ -19,6 +19,7 @@ from neumo.types import (
     Image,
     Item,
     Kind,
+    Latent,
     Lengths,
     LogProbs,
     Loss,
@@ -260,12 +261,33 @@ def _speaker(maker: Maker, type: NeuralType) -> Any:
     element: Any = type.element
     voices = maker.normal(type)
     if element.norm == "l2" and type.rank:
-        voices /= np.maximum(np.linalg.norm(voices, axis=-1, keepdims=True), 1e-6)
+        at = next((n for n, axis in enumerate(type.axes) if axis.kind is Kind.FEATURE), -1)
+        voices /= np.maximum(np.linalg.norm(voices, axis=at, keepdims=True), 1e-6)
     return voices
+
+
+def _latent(maker: Maker, type: NeuralType) -> Any:
+    element: Any = type.element
+    return _positive(maker, type) if element.part == "std" else _features(maker, type)
+
+
+def _alignment(maker: Maker, type: NeuralType) -> Any:
+    """Weights that sum to one; a hard alignment chooses."""
+    element: Any = type.element
+    weights = _probs(maker, type)
+    if element.form != "hard" or not type.rank:
+        return weights
+    return (weights == weights.max(axis=-1, keepdims=True)).astype(np.float32)
 
 
 def _positive(maker: Maker, type: NeuralType) -> Any:
     return np.abs(maker.normal(type)) + np.float32(0.1)
+
+
+def _latent(maker: Maker, type: NeuralType) -> Any:
+    """A deviation is above 0, the other parts are any numbers."""
+    element: Any = type.element
+    return _positive(maker, type) if element.part == "std" else _features(maker, type)
 
 
 def _pitch(maker: Maker, type: NeuralType) -> Any:
@@ -307,12 +329,14 @@ def _strings(maker: Maker, type: NeuralType) -> Any:
 
 _Make = Callable[[Maker, NeuralType], Any]
 _MAKERS: Final[Mapping[type, _Make]] = {
-    Alignment: _probs,
+    Alignment: _alignment,
     Audio: _audio,
     Durations: _durations,
     Ids: _ids,
     Image: _image,
     Item: _item,
+    Latent: _latent,
+    Latent: _latent,
     Lengths: _lengths,
     LogProbs: _log_probs,
     Loss: _positive,

@@ -12,6 +12,7 @@
     Concat Append                             of several values
     Stack Unstack Pick                        of lists and structs
     ScalePixels FlipChannels                  of images
+    Spread UnitNorm                           of latent variables and voices
     Default Fallback FullLengths              of what may be absent
 
 Each is a specification like any other module; `propose` says which instances might turn a given type into a
@@ -37,6 +38,8 @@ from neumo.graph.adapters_image import FlipChannels as FlipChannels
 from neumo.graph.adapters_image import ScalePixels as ScalePixels
 from neumo.graph.adapters_join import Append as Append
 from neumo.graph.adapters_join import Concat as Concat
+from neumo.graph.adapters_latent import Spread as Spread
+from neumo.graph.adapters_latent import UnitNorm as UnitNorm
 from neumo.graph.adapters_lengths import CountToFraction as CountToFraction
 from neumo.graph.adapters_lengths import FractionToCount as FractionToCount
 from neumo.graph.adapters_lengths import FullLengths as FullLengths
@@ -97,6 +100,8 @@ ADAPTERS: tuple[type[Adapter], ...] = (
     Unstack,
     ScalePixels,
     FlipChannels,
+    Spread,
+    UnitNorm,
     Concat,
     Append,
 )

@@ -52,6 +52,7 @@ _EXAMPLES: Final[dict[str, dict[str, Any]]] = {  # where a sample of the right t
     "Shift": {"pad": -100},
     "Pick": {"field": "ids"},
     "ScalePixels": {"source": 255.0, "target": 1.0},
+    "Spread": {"source": "log_variance", "target": "std"},
     "Rescale": {"source": "ln", "target": "log10"},
     "Repower": {"source": 1, "target": 2, "scale": "linear"},
     "Subsample": {"by": 2},

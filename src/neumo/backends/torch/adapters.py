@@ -39,3 +39,5 @@ from neumo.backends.torch.adapters_values import Resample as Resample
 from neumo.backends.torch.adapters_values import Rescale as Rescale
 from neumo.backends.torch.adapters_values import ScalePixels as ScalePixels
 from neumo.backends.torch.adapters_values import Softmax as Softmax
+from neumo.backends.torch.adapters_values import Spread as Spread
+from neumo.backends.torch.adapters_values import UnitNorm as UnitNorm

@@ -139,3 +139,22 @@ class FlipChannels(AdapterModule):
     def forward(self, image: Tensor) -> Tensor:
         """Any shape with three channels along `axis`."""
         return image.flip(self.spec.axis)
+
+
+@implements(specs.Spread)
+class Spread(AdapterModule):
+    """log variance = 2 log std; in at least float32."""
+
+    def forward(self, spread: Tensor) -> Tensor:
+        """Any shape."""
+        spread = at_least_float32(spread)
+        return (0.5 * spread).exp() if self.spec.target == "std" else 2 * spread.log()
+
+
+@implements(specs.UnitNorm)
+class UnitNorm(AdapterModule):
+    """Over the last axis; an embedding of zeros stays as it is."""
+
+    def forward(self, speaker: Tensor) -> Tensor:
+        """(..., F) -> (..., F)."""
+        return torch.nn.functional.normalize(speaker, dim=-1)
