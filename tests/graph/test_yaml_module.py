@@ -224,3 +224,19 @@ def test_what_is_read_can_be_used() -> None:
     assert str(load_module(text("width: 5"))().x.type) == "Acoustic[B, F=5, T]"
     with pytest.raises(GraphError):
         load_module(text()).named("a b")
+
+
+def test_what_a_class_says_of_itself_is_no_setting() -> None:
+    written = module_text(SettingsNet(), defaults=True)
+    assert "trainable" not in written
+    assert "role" not in written
+    again = load_module(written)
+    assert (again.trainable, again.role) == (True, "module")
+
+
+def test_settings_are_told_as_they_were_given_and_with_their_defaults() -> None:
+    assert module_fields(Resample(1, 2)) == {"source": 1, "target": 2}
+    assert module_fields(SettingsNet())["sizes"] == [1, 2]
+    assert module_fields(WideSettings())["width"] == 64
+    given = {**module_fields(SettingsNet()), "width": 1, "word": "a"}
+    assert module_fields(WideSettings(width=1, word="a")) == given
