@@ -36,7 +36,7 @@ LETTERS, WORDS = Vocab("abc", name="letters"), Vocab(["yes", "no"], name="words"
 
 
 @dataclass(frozen=True)
-class Front(NeuralModule):
+class FrontEnd(NeuralModule):
     """Makes mels."""
 
     rate: int = 16000
@@ -50,7 +50,7 @@ class Front(NeuralModule):
 
 
 @dataclass(frozen=True)
-class Encode(NeuralModule):
+class EncodeMels(NeuralModule):
     """Encodes."""
 
     n_mels: int = 8
@@ -64,7 +64,7 @@ class Encode(NeuralModule):
 
 
 @dataclass(frozen=True)
-class Head(NeuralModule):
+class LossHead(NeuralModule):
     """Needs another width."""
 
     width: int = 64
@@ -78,7 +78,7 @@ class Head(NeuralModule):
 
 
 @dataclass(frozen=True)
-class Blur(NeuralModule):
+class BlurFrames(NeuralModule):
     """Passes frames of any number through."""
 
     def signature(self) -> Signature:
@@ -86,7 +86,7 @@ class Blur(NeuralModule):
 
 
 @dataclass(frozen=True)
-class Total(NeuralModule):
+class AddUp(NeuralModule):
     """Adds losses up."""
 
     def signature(self) -> Signature:
@@ -94,7 +94,7 @@ class Total(NeuralModule):
 
 
 @dataclass(frozen=True)
-class Any2(NeuralModule):
+class ManySettings(NeuralModule):
     """Needs settings of many kinds."""
 
     vocab: Vocab
@@ -110,7 +110,7 @@ class Any2(NeuralModule):
 
 
 @dataclass(frozen=True)
-class Broken(NeuralModule):
+class NeverStated(NeuralModule):
     """Fails."""
 
     def signature(self) -> Signature:
@@ -126,13 +126,13 @@ def shown(found: list[Connection]) -> list[tuple[str, ...]]:
 
 
 def test_connections_tell_how_two_ports_fit() -> None:
-    assert shown(connections(entries(Front, Encode, Head, Blur, Total))) == [
-        ("Front.mel", "Encode.mel", "adapter", "Rescale(ln -> log10)"),
-        ("Encode.encoded", "Head.encoded", "settings", "build Encode with width=64"),
-        ("Encode.encoded", "Blur.x", "bound", ""),
-        ("Head.loss", "Total.losses", "same", ""),
-        ("Blur.x", "Head.encoded", "assumed", "", "F = 64"),
-        ("Blur.x", "Blur.x", "bound", ""),
+    assert shown(connections(entries(FrontEnd, EncodeMels, LossHead, BlurFrames, AddUp))) == [
+        ("FrontEnd.mel", "EncodeMels.mel", "adapter", "Rescale(ln -> log10)"),
+        ("EncodeMels.encoded", "LossHead.encoded", "settings", "build EncodeMels with width=64"),
+        ("EncodeMels.encoded", "BlurFrames.x", "bound", ""),
+        ("LossHead.loss", "AddUp.losses", "same", ""),
+        ("BlurFrames.x", "LossHead.encoded", "assumed", "", "F = 64"),
+        ("BlurFrames.x", "BlurFrames.x", "bound", ""),
     ]
 
 
@@ -142,8 +142,8 @@ def test_the_module_that_takes_is_built_otherwise_where_the_giver_cannot_be() ->
         def signature(self) -> Signature:
             return Signature(gives={"encoded": Acoustic()[B, F(48), T]})
 
-    assert shown(connections(entries(Rigid, Head))) == [
-        ("Rigid.encoded", "Head.encoded", "settings", "build Head with width=48")
+    assert shown(connections(entries(Rigid, LossHead))) == [
+        ("Rigid.encoded", "LossHead.encoded", "settings", "build LossHead with width=48")
     ]
 
 
@@ -169,7 +169,7 @@ def test_settings_that_lead_nowhere_connect_nothing() -> None:
 
 def test_a_size_that_is_passed_on_may_still_not_fit() -> None:
     @dataclass(frozen=True)
-    class Twice(NeuralModule):
+    class SquareOut(NeuralModule):
         def signature(self) -> Signature:
             return Signature(takes={"x": Mel()[B, F("D"), T]}, gives={"y": Mel()[B, F("D"), T("D")]})
 
@@ -178,23 +178,23 @@ def test_a_size_that_is_passed_on_may_still_not_fit() -> None:
         def signature(self) -> Signature:
             return Signature(takes={"z": Mel()[B, F(8), T(4)]})
 
-    assert shown(connections(entries(Twice, Oblong))) == [("Twice.y", "Twice.x", "bound", "")]
+    assert shown(connections(entries(SquareOut, Oblong))) == [("SquareOut.y", "SquareOut.x", "bound", "")]
 
 
 def test_modules_without_ports_connect_to_nothing() -> None:
-    assert connections(entries(Broken, Total)) == []
-    entry = Entry(Broken)
+    assert connections(entries(NeverStated, AddUp)) == []
+    entry = Entry(NeverStated)
     assert entry.unknown == "its ports depend on its fields (ZeroDivisionError: nothing)"
     assert (entry.outputs, entry.module) == ({}, None)
 
 
 def test_the_object_that_stands_for_a_class_has_an_example_of_each_setting() -> None:
-    entry = Entry(Any2)
+    entry = Entry(ManySettings)
     assert list(entry.example) == ["vocab", "element", "size", "name", "kind", "more", "spare"]
     assert entry.example["kind"] == 1.0
     assert entry.example["more"] is None
     assert entry.unknown == ""
-    found = describe_module(Any2)
+    found = describe_module(ManySettings)
     assert found["example"]["element"] == "Element"
     assert found["takes"]["ids"]["element"] == "Ids"
     assert found["summary"] == "Needs settings of many kinds."
@@ -262,12 +262,12 @@ def test_every_connection_of_the_catalogue_is_what_comparing_says() -> None:
 
 def test_the_vocabularies_of_all_types_are_listed_once() -> None:
     @dataclass(frozen=True)
-    class Search(NeuralModule):
+    class BestOf(NeuralModule):
         """Gives structs."""
 
         def signature(self) -> Signature:
             found = Struct(ids=Ids(LETTERS)[B, U], score=Score()[B])
             return Signature(takes={"scores": Logits(WORDS)[B, T, V(WORDS)]}, gives={"best": found[()]})
 
-    found = vocabs_of(entries(Search, Head))
+    found = vocabs_of(entries(BestOf, LossHead))
     assert found == {str(LETTERS): LETTERS.to_data(), str(WORDS): WORDS.to_data()}
