@@ -82,6 +82,7 @@ EXAMPLES: dict[str, list[NeuralModule]] = {
     "Upsample": [adapters.Upsample(4)],
     "Offset": [adapters.Offset(2), adapters.Offset(-1)],
     "Reduce": [adapters.Reduce("mean"), adapters.Reduce("sum")],
+    "Spread": [adapters.Spread("std", "log_variance"), adapters.Spread("log_variance", "std")],
     "Repower": [adapters.Repower(1, 2, "linear"), adapters.Repower(2, 1, "ln")],
     "Assume": [],
     "MultiData": [MultiData((asr.SpeechData("a.jsonl", vocab=ABC), asr.SpeechData("b.jsonl", rate=8000)))],
@@ -103,12 +104,17 @@ def examples(cls: type[NeuralModule]) -> list[NeuralModule]:
     known = EXAMPLES.get(cls.__name__)
     if known is not None or cls.role == "data":
         return known or []
-    try:
-        return [cls()]
-    except TypeError:
-        hints = typing.get_type_hints(cls)
-        needed = [f for f in dataclasses.fields(cls) if f.default is f.default_factory is dataclasses.MISSING]
-        return [cls(**{f.name: _WORDS[getattr(hints[f.name], "__name__", "")] for f in needed})]
+    hints = typing.get_type_hints(cls)
+    kinds = {name: getattr(hints[name], "__name__", "") for name in _needed(cls)}
+    if any(kind not in _WORDS for kind in kinds.values()):
+        return []  # a test says so: give it an example above
+    return [cls(**{name: _WORDS[kind] for name, kind in kinds.items()})]
+
+
+def _needed(cls: type[NeuralModule]) -> list[str]:
+    """The settings without a default."""
+    fields = dataclasses.fields(cls)
+    return [f.name for f in fields if f.init and f.default is f.default_factory is dataclasses.MISSING]
 
 
 def all_examples() -> Iterator[NeuralModule]:

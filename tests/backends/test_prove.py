@@ -34,6 +34,7 @@ from neumo.types import (
     Score,
     T,
     U,
+    Vocab,
 )
 
 from .module_examples import examples, ours
@@ -126,6 +127,7 @@ class ToyLayer(nn.Module):
         return self.code(self, **ports)
 
 
+Y = Features()[B, F(4)]
 FRAMES = {"x": Features()[B, F(8), T]}
 WITH_LENGTHS = {**FRAMES, "x_len": Lengths(T)[B]}
 
@@ -238,6 +240,21 @@ def test_a_size_that_only_outputs_have_is_what_the_code_gives_everywhere() -> No
     assert proof.verdict == "proved"
     two = {"y": Features()[B, F(8), other], "z": Features()[B, F(8), other]}
     refuted(toy(lambda m, x: (x[..., ::2], x[..., ::3]), **two), "z", "axis 2")
+
+
+def test_a_size_that_only_an_expression_of_the_inputs_has_is_not_free() -> None:
+    takes = {"x": Features()[B, F(8), T.ceildiv(2)]}
+    double = lambda m, x: x.repeat_interleave(2, -1)  # noqa: E731
+    refuted(toy(double, takes=takes, y=Features()[B, F(8), T]), "axis 2 is 2*ceil(T/2), and T is declared")
+    assert toy(double, takes=takes, y=Features()[B, F(8), T.ceildiv(2) * 2]).verdict == "proved"
+    looped = lambda m, x: m.recurrent(double(m, x).transpose(1, 2))[0]  # noqa: E731
+    refuted(toy(looped, takes=takes, y=Features()[B, T, F(16)]))
+
+
+def test_a_size_without_a_canonical_form_is_run() -> None:
+    bag = neumo.wrap(nn.EmbeddingBag(10, 4), takes={"ids": Ids(Vocab("abcdefghij"))[B, U]}, gives={"y": Y})
+    proof = prove(bag)
+    assert (proof.verdict, "cannot be compared" in proof.reason) == ("sampled", True)
 
 
 def test_what_cannot_be_traced_is_run_with_three_sizes() -> None:

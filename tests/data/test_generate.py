@@ -270,7 +270,11 @@ def test_numbers_are_of_their_element() -> None:
     assert make(Latent("normal")[B, F]).dtype == np.float32
     assert make(Any_()[B, T(None)]).shape == (3, 19)
     assert make(Features()[B, ONE]).shape == (3, 1)
-    assert make(DialogueState(Vocab("ab"))[B, V]).dtype == np.int64
+    assert make(DialogueState(Vocab("ab"))[B, V]).shape == (3, 2)
+    assert (make(Latent(part="std")[B, F]) > 0).all()
+    hard = make(Alignment(form="hard")[B, T, U])
+    assert set(np.unique(hard)) == {0, 1}
+    assert (hard.sum(-1) == 1).all()
     assert make(Image(peak=255.0)[B, C, H, W]).max() > 2
     assert make(Image(norm="imagenet")[B, C, H, W]).min() < 0
     hertz = make(Pitch(unit="hz")[B, T])

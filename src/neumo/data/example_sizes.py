@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from neumo.types import Audio, Axis, ConfigError, Ids, Kind, NeuralType, Scores, Size, Symbol, Vocab
+from neumo.types import (
+    Audio,
+    Axis,
+    ConfigError,
+    DialogueState,
+    Ids,
+    Kind,
+    NeuralType,
+    Scores,
+    Size,
+    Symbol,
+    Vocab,
+)
 from neumo.types.errors import did_you_mean
 
 _USUAL: Final = {
@@ -92,8 +104,8 @@ def _told_by(type: NeuralType, axis: Axis) -> int | None:
         numbers = [getattr(element, name, None) for name in _COUNTED]
         known = [_CHANNELS.get(number) if isinstance(number, str) else number for number in numbers]
         return next((number for number in known if isinstance(number, int)), None)
-    vocab = getattr(element, "vocab", None)
-    if axis.kind is Kind.VOCAB and isinstance(element, Scores) and vocab is not None:
+    vocab = getattr(element, "slots" if isinstance(element, DialogueState) else "vocab", None)
+    if axis.kind is Kind.VOCAB and isinstance(element, Scores | DialogueState) and vocab is not None:
         vocab = getattr(vocab, "vocab", vocab)  # AtLeast
         return len(vocab) if isinstance(vocab, Vocab) else None
     return None

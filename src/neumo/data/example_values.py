@@ -266,11 +266,6 @@ def _speaker(maker: Maker, type: NeuralType) -> Any:
     return voices
 
 
-def _latent(maker: Maker, type: NeuralType) -> Any:
-    element: Any = type.element
-    return _positive(maker, type) if element.part == "std" else _features(maker, type)
-
-
 def _alignment(maker: Maker, type: NeuralType) -> Any:
     """Weights that sum to one; a hard alignment chooses."""
     element: Any = type.element
@@ -335,7 +330,6 @@ _MAKERS: Final[Mapping[type, _Make]] = {
     Ids: _ids,
     Image: _image,
     Item: _item,
-    Latent: _latent,
     Latent: _latent,
     Lengths: _lengths,
     LogProbs: _log_probs,

@@ -23,10 +23,11 @@ from neumo.backends.torch.prove_lengths import length_cases, wrong_lengths
 from neumo.backends.torch.prove_sizes import Sizes, compare_sizes, solve
 from neumo.backends.torch.prove_trace import NotTraceable, TracedTensor, reason_of, trace
 from neumo.backends.torch.registry import build
+from neumo.backends.torch.symbolic import Untranslatable
 from neumo.data.generate import example_batch, free_sizes
 from neumo.engine.verify import dtype_class
 from neumo.graph.module import label_of, signature_of
-from neumo.types import NeuralType
+from neumo.types import NeuralType, Symbol
 from neumo.types.errors import BackendError, Row
 
 if TYPE_CHECKING:
@@ -187,8 +188,11 @@ class _Case:
         found = _Found(limits=list(sizes.limits))
         if len(traced.outputs) != len(self.signature.gives):
             raise NotTraceable("its outputs are not plain tensors")
-        for (port, declared), made in zip(self.signature.gives.items(), traced.outputs, strict=True):
-            found.ports.append(_compare(port, declared, made, sizes))
+        try:
+            for (port, declared), made in zip(self.signature.gives.items(), traced.outputs, strict=True):
+                found.ports.append(_compare(port, declared, made, sizes))
+        except Untranslatable as why:
+            raise NotTraceable(f"a size cannot be compared: {why}") from why
         if sizes.fixed:
             found.ports = [_weaker(port) for port in found.ports]
             found.reason = f"the trace holds for one size only: {'; '.join(sizes.fixed)}"
@@ -213,10 +217,12 @@ class _Case:
             outputs = self.run(batch)
         except Exception as error:  # whatever it raises, a larger batch has already passed
             return _Found(limits=[f"fails with {_told(sizes)}: {reason_of(error)}"])
-        return _Found([port for port in self._compared(batch, outputs) if port.verdict == "refuted"])
+        return _Found([port for port in self._compared(batch, outputs, sizes) if port.verdict == "refuted"])
 
-    def _compared(self, batch: Mapping[str, Any], outputs: Mapping[str, Any]) -> list[PortProof]:
-        numbers = _numbers(self.signature, batch)
+    def _compared(
+        self, batch: Mapping[str, Any], outputs: Mapping[str, Any], sizes: Mapping[str, int]
+    ) -> list[PortProof]:
+        numbers = _numbers(self.signature, batch, sizes)
         return [_run_proof(p, self.signature.gives[p], value, numbers) for p, value in outputs.items()]
 
     def _sample(self, optional: bool, reason: str) -> _Found:
@@ -225,7 +231,7 @@ class _Case:
         for shift in _SHIFTS:
             sizes = {name: n + shift for name, n in free_sizes(self.signature.takes).items()}
             batch = self.batch(optional, sizes)
-            for proof in self._compared(batch, self._run(batch, f" with {_told(sizes)}")):
+            for proof in self._compared(batch, self._run(batch, f" with {_told(sizes)}"), sizes):
                 if proof.port not in seen or proof.verdict == "refuted":
                     seen[proof.port] = proof
         found.ports = list(seen.values())
@@ -326,9 +332,10 @@ def _refuted(port: str, declared: NeuralType, value: Any, why: str) -> PortProof
     return PortProof(port, declared, f"{tuple(value.shape)} {_kind(value.dtype)}", "refuted", why)
 
 
-def _numbers(signature: Signature, batch: Mapping[str, Any]) -> dict[Any, int]:
-    """The number behind each bare symbol of the inputs."""
-    found: dict[Any, int] = {}
+def _numbers(signature: Signature, batch: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[Symbol, int]:
+    """The number behind each symbol of the inputs."""
+    symbols = {symbol for port in batch for symbol in signature.takes[port].symbols()}
+    found = {symbol: sizes[symbol.name] for symbol in symbols if symbol.name in sizes}
     for port, value in batch.items():
         for each in value if isinstance(value, tuple) else (value,):
             known = shape_of(each, signature.takes[port])

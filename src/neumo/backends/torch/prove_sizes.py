@@ -15,11 +15,14 @@ from neumo.types import NeuralType, Size, Symbol, same_size
 class Sizes:
     """What the symbols of a trace stand for (`known`), and those of the signature (`bound`).
 
+    `taken` are the symbols that occur in inputs.
+
     `limits` says for which sizes of the inputs the trace holds, `fixed` which of them have one number only.
     """
 
     known: dict[Any, Size] = field(default_factory=dict[Any, Size])
     bound: dict[Symbol, Size] = field(default_factory=dict[Symbol, Size])
+    taken: frozenset[Symbol] = frozenset()
     limits: list[str] = field(default_factory=list[str])
     fixed: list[str] = field(default_factory=list[str])
 
@@ -50,7 +53,7 @@ def solve(takes: Mapping[str, NeuralType], batch: Mapping[str, Any], traced: Tra
     A bare symbol of the signature takes what the trace has in its place; so a trace that found `T` to be a
     multiple of 2, or equal to `U`, is compared as that, and the limit is told.
     """
-    sizes = Sizes()
+    sizes = Sizes(taken=frozenset[Symbol]().union(*(type.symbols() for type in takes.values())))
     axes = list(_axes(takes, batch, traced))
     for bare in (True, False):
         for _, declared, dim in axes:
@@ -76,16 +79,13 @@ def compare_sizes(declared: NeuralType, dims: Dims, sizes: Sizes) -> str:
     """Say in words where the sizes of an output differ from the declared ones; "" where they do not.
 
     A symbol that occurs in outputs only is whatever the trace has in its place, the same one everywhere.
+    Raises `Untranslatable` for a traced size that has no canonical form.
     """
     for number, (axis, dim) in enumerate(zip(declared.axes, dims, strict=True)):
         if axis.size is None:
             continue
-        try:
-            found = sizes.read(dim)
-        except Untranslatable as why:
-            return f"axis {number} cannot be compared: {why}"
-        symbol = axis.symbol
-        if symbol is not None:
+        found, symbol = sizes.read(dim), axis.symbol
+        if symbol is not None and symbol not in sizes.taken:
             sizes.bound.setdefault(symbol, found)
         if not same_size(found, sizes.declared(axis.size)):
             return f"axis {number} is {found}, and {axis} is declared"
