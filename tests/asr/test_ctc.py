@@ -76,7 +76,7 @@ def test_the_loss_is_that_of_the_original(checkpoints, name):
 @pytest.mark.parametrize("name", ["quartznet_small", "jasper_dense_small"])
 def test_greedy_decoding_is_that_of_the_original(checkpoints, name):
     arrays = {key: torch.tensor(value) for key, value in np.load(checkpoints / f"{name}.npz").items()}
-    ids, ids_len = build(GreedyCTC(LETTERS))(arrays["fwd_logprobs"], arrays["fwd_len"])
+    ids, ids_len, _ = build(GreedyCTC(LETTERS))(arrays["fwd_logprobs"], arrays["fwd_len"])
     for row, length in enumerate(arrays["fwd_len"].tolist()):
         expected = collapse(arrays["fwd_pred"][row, :length].tolist(), blank=28)
         assert ids[row, : ids_len[row]].tolist() == expected
@@ -86,17 +86,23 @@ def test_greedy_decoding_is_that_of_the_original(checkpoints, name):
 def test_greedy_decoding_collapses_and_drops_blanks(frames):
     generator = torch.Generator().manual_seed(frames)
     scores, lengths = torch.randn(6, frames, 3, generator=generator), torch.arange(6) * frames // 5
-    ids, ids_len = build(GreedyCTC(AB))(scores, lengths)
+    ids, ids_len, read_at = build(GreedyCTC(AB))(scores, lengths)
     for row, length in enumerate(lengths.tolist()):
-        expected = collapse(scores[row, :length].argmax(-1).tolist())
-        assert ids[row, : ids_len[row]].tolist() == expected
+        best = scores[row, :length].argmax(-1).tolist()
+        assert ids[row, : ids_len[row]].tolist() == collapse(best)
         assert not ids[row, ids_len[row] :].any()
+        firsts = [n for n, label in enumerate(best) if label != BLANK and (n == 0 or best[n - 1] != label)]
+        assert read_at[row, : ids_len[row]].tolist() == firsts
+        assert not read_at[row, ids_len[row] :].any()
 
 
 def test_the_same_label_with_a_blank_between_counts_twice():
     best = torch.tensor([[0, 0, 2, 0, 1, 1, 2, 2, 1]])
-    ids, ids_len = build(GreedyCTC(AB))(torch.nn.functional.one_hot(best, 3).float(), torch.tensor([9]))
+    ids, ids_len, frames = build(GreedyCTC(AB))(
+        torch.nn.functional.one_hot(best, 3).float(), torch.tensor([9])
+    )
     assert ids[0, : ids_len[0]].tolist() == [0, 0, 1, 1]
+    assert frames[0, : ids_len[0]].tolist() == [0, 3, 4, 8]
 
 
 def test_needed_frames_count_repeats_within_the_target_only():

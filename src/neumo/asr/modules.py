@@ -27,6 +27,7 @@ from neumo.types import (
     LogProbs,
     Loss,
     Mel,
+    Positions,
     Scores,
     T,
     U,
@@ -414,9 +415,12 @@ class GreedyCTC(NeuralModule):
     """Reads off the best label of each frame, then drops repeats and blanks.
 
     >>> list(GreedyCTC(Vocab.english()).signature().gives)
-    ['ids', 'ids_len']
+    ['ids', 'ids_len', 'frames']
 
-    Beyond `ids_len` the ids are 0. Takes logits as well as log-probabilities: the best label is the same.
+    `frames` says in which frame each label was read: the first of those in a row where it is the best one.
+    The clock of the scores makes seconds of them, see `neumo.asr.word_times`; a label peaks somewhere in its
+    sound, so these are no exact onsets. Beyond `ids_len` ids and frames are 0. Takes logits as well as
+    log-probabilities: the best label is the same.
     """
 
     role: ClassVar[Role] = "decoder"
@@ -424,11 +428,15 @@ class GreedyCTC(NeuralModule):
     vocab: Vocab
 
     def signature(self) -> Signature:
-        """Scores of labels and blank to ids without blank."""
+        """Scores of labels and blank to ids without blank, and the frames in which they were read."""
         labels, emitted = self.vocab.with_blank("end"), U("U'")
         return Signature(
             takes={"log_probs": Scores(labels)[B, T, V(labels)], "log_probs_len": Lengths(T)[B]},
-            gives={"ids": Ids(self.vocab)[B, emitted], "ids_len": Lengths(emitted)[B]},
+            gives={
+                "ids": Ids(self.vocab)[B, emitted],
+                "ids_len": Lengths(emitted)[B],
+                "frames": Positions(T)[B, emitted],
+            },
         )
 
 

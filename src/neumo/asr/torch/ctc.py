@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -91,10 +92,11 @@ def needed_frames(targets: Tensor, targets_len: Tensor) -> Tensor:
 
 
 class Decoded(NamedTuple):
-    """Labels without blanks, and how many of them each utterance has."""
+    """Labels without blanks, how many of them each utterance has, and the frame in which each was read."""
 
     ids: Tensor  # (B, U')
     ids_len: Tensor  # (B,)
+    frames: Tensor  # (B, U')
 
 
 @implements(specs.GreedyCTC)
@@ -106,10 +108,16 @@ class GreedyCTC(nn.Module):
         self.blank = len(spec.vocab)
 
     def forward(self, log_probs: Tensor, log_probs_len: Tensor) -> Decoded:
-        """(B, T, V), (B,) -> (B, T), (B,); as many columns as frames, so that no size depends on values."""
+        """(B, T, V), (B,) -> (B, T), (B,), (B, T); as many columns as frames, so that no size depends on
+        values.
+        """
         best = log_probs.argmax(dim=-1)  # (B, T)
         before = F.pad(best, (1, 0), value=self.blank)[:, :-1]
         kept = (best != self.blank) & (best != before) & frame_mask(log_probs_len, best.shape[1])
-        place = kept.cumsum(dim=1)  # the kept ones go to 1, 2, ...; all others to 0, which is cut off
-        ids = best.new_zeros(best.shape[0], best.shape[1] + 1).scatter(1, place * kept, best * kept)
-        return Decoded(ids[:, 1:], kept.sum(dim=1))
+        # The kept ones go to 1, 2, ...; all others to 0, which is cut off.
+        place = kept.cumsum(dim=1) * kept
+        index = torch.arange(best.shape[1], device=best.device).expand_as(best)
+        frames = best.new_zeros(best.shape[0], best.shape[1] + 1).scatter(1, place, index)[:, 1:]
+        ids_len = kept.sum(dim=1)
+        ids = best.gather(1, frames) * frame_mask(ids_len, best.shape[1])
+        return Decoded(ids, ids_len, frames)
