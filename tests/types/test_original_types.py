@@ -238,7 +238,7 @@ def test_structs_of_users_with_other_fields_are_two_things() -> None:
 
 
 @dataclass(frozen=True)
-class Points(NeuralModule):
+class CurvePoints(NeuralModule):
     """Gives numbers and what a function makes of them."""
 
     role: ClassVar[Any] = "data"
@@ -269,7 +269,7 @@ class Squares(NeuralModule):
 
 
 def test_data_a_model_and_a_loss_can_be_wired_and_a_loss_feeds_no_model() -> None:
-    points, line, squares = Points(), Line(), Squares()
+    points, line, squares = CurvePoints(), Line(), Squares()
     batch = points()
     loss = squares(y=line(x=batch.x).y, target=batch.y).loss
     assert str(loss.type) == "Loss[]"
