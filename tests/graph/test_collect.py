@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pytest
@@ -30,6 +30,7 @@ from neumo.types import (
     Loss,
     Mel,
     NeumoError,
+    NeuralType,
     PortError,
     T,
     U,
@@ -376,3 +377,32 @@ def test_scores_of_another_order_and_lengths_of_other_frames_are_both_told() -> 
 
     assert ("lengths", "log_probs_len") in found(build)
     assert ("vocab", "targets") in found(build)
+
+
+@dataclass(frozen=True)
+class Failing(NeuralModule):
+    """Its own code fails for what it is given."""
+
+    error: str = "TypeError"
+
+    def signature(self) -> Signature:
+        return Signature(takes={"x": Acoustic()[B, F, T]}, gives={"x": Acoustic()[B, F, T]})
+
+    def signature_for(self, given: Mapping[str, NeuralType]) -> Signature:
+        if self.error == "GraphError":
+            raise GraphError("not for this", code="module")
+        return 1 + given["x"]  # type: ignore[operator, return-value]
+
+
+@pytest.mark.parametrize("error", ["TypeError", "GraphError"])
+def test_a_module_whose_own_code_fails_is_named_and_what_was_gathered_is_told(error: str) -> None:
+    x = inputs(x=Acoustic()[B, F(8), T]).x
+
+    def build() -> None:
+        Halves()(half=x)
+        Failing(error)(x=x)
+
+    found = gathered(build)
+    assert [each.code for each in found.also] == ["missing", "module"]
+    what = found.also[1].what
+    assert what == "not for this" or what.startswith("signature_for() of Failing failed: TypeError: ")

@@ -143,11 +143,15 @@ def stated_ports(module: NeuralModule) -> Signature:
     except NeumoError:
         raise
     except Exception as error:
-        raise GraphError(
-            f"signature() of {label_of(module)} failed: {type(error).__name__}: {error}",
-            code="module",
-            why=f"It was asked of {module!r}.",
-        ) from error
+        raise _failed(module, "signature()", error) from error
+
+
+def _failed(module: NeuralModule, method: str, error: Exception) -> GraphError:
+    return GraphError(
+        f"{method} of {label_of(module)} failed: {type(error).__name__}: {error}",
+        code="module",
+        why=f"It was asked of {module!r}.",
+    )
 
 
 def _take_arguments(call: Call, takes: Mapping[str, NeuralType]) -> bool:
@@ -187,6 +191,10 @@ def _signature_for(call: Call, stated: Signature) -> Signature:
     except PortError as error:
         call.objections.append(error)
         return stated
+    except NeumoError:
+        raise
+    except Exception as error:
+        raise _failed(module, "signature_for()", error) from error
     if "_learned" in module.__dict__:
         from neumo.graph.learned import with_learned
 
