@@ -11,7 +11,7 @@ import pytest
 
 import neumo
 from neumo.engine.plan import compile_plan
-from neumo.graph.adapters import LogSoftmax, Transpose
+from neumo.graph.adapters import LogSoftmax, Resample, Transpose
 from neumo.graph.collect import collect, unknown_record, unknown_value
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
@@ -21,6 +21,7 @@ from neumo.graph.value import Doubt, Record
 from neumo.types import (
     Acoustic,
     Any_,
+    Audio,
     B,
     F,
     GraphError,
@@ -406,3 +407,14 @@ def test_a_module_whose_own_code_fails_is_named_and_what_was_gathered_is_told(er
     assert [each.code for each in found.also] == ["missing", "module"]
     what = found.also[1].what
     assert what == "not for this" or what.startswith("signature_for() of Failing failed: TypeError: ")
+
+
+def test_an_adapter_of_the_wrong_rate_gives_the_rate_that_it_says() -> None:
+    def build() -> None:
+        audio = inputs(a=Audio(rate=8000)[B, T]).a
+        slow = Resample(22050, 16000)(audio=audio)  # wrong
+        Resample(22050, 8000)(audio=slow.audio)  # wrong as well
+        Resample(16000, 8000)(audio=slow.audio)
+
+    assert found(build) == [("facet", "audio"), ("facet", "audio")]
+    assert found(lambda: Gain()(audio=Resample(22050, 16000)().audio)) == [("missing", "")]

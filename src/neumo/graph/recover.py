@@ -75,12 +75,18 @@ def _types(source: Value | tuple[Value, ...]) -> list[NeuralType]:
 
 
 def _depends_on_types(call: Call, errors: Sequence[PortError]) -> bool:
-    """Say whether the very ports depend on what was connected, and that is wrong or unknown."""
+    """Say whether the very ports depend on what was connected, and that is wrong or unknown.
+
+    A value that differs in facets only has told the ports well, and so has a module that objects to a value:
+    its ports are those that it states for anything.
+    """
     if type(call.module).signature_for is NeuralModule.signature_for:
         return False
     sources = [v for s in call.inputs.values() for v in (s if isinstance(s, tuple) else (s,))]
-    objected = bool(call.objections)  # then the ports are those that the module states for anything
-    return (bool(errors) and not objected) or any(value.step.doubt is Doubt.ALL for value in sources)
+    if any(value.step.doubt is Doubt.ALL for value in sources):
+        return True
+    told = call.objections or all(map(is_about_facets, call.mismatches))
+    return not told or len(errors) > len(call.mismatches) + len(call.objections)
 
 
 def _bind_unknown(call: Call, env: Environment) -> frozenset[Symbol]:
