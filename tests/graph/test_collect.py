@@ -355,6 +355,7 @@ def test_unknown_values_fit_everywhere_and_are_told_apart() -> None:
     assert repr(value) == "batch.audio: Any[]"
     assert found(lambda: MelSpectrogram()(audio=value, audio_len=value)) == []
     assert found(lambda: SumLoss()(losses=[value, value])) == []
+    assert LogSoftmax()(logits=value).log_probs.step.doubt is Doubt.ALL
     record = unknown_record("a b", ["x"])
     assert isinstance(record.x.type.element, Any_)
     with pytest.raises(GraphError, match="cannot be run"):
@@ -418,3 +419,45 @@ def test_an_adapter_of_the_wrong_rate_gives_the_rate_that_it_says() -> None:
 
     assert found(build) == [("facet", "audio"), ("facet", "audio")]
     assert found(lambda: Gain()(audio=Resample(22050, 16000)().audio)) == [("missing", "")]
+
+
+def test_an_adapter_in_the_wrong_place_goes_on_with_what_was_meant() -> None:
+    def build() -> None:
+        batch = SpeechData(EN)()
+        feats = MelSpectrogram()(audio=batch.audio, audio_len=batch.audio_len)
+        enc = ConvEncoder()(mel=feats.mel, mel_len=feats.mel_len)
+        scores = LinearHead(EN)(encoded=enc.encoded)
+        lp = LogSoftmax()(logits=feats.mel)  # wrong
+        assert scores
+        CTCLoss(DE)(  # wrong as well
+            log_probs=lp.log_probs,
+            log_probs_len=enc.encoded_len,
+            targets=SpeechData(DE)().text,  # and of another batch
+            targets_len=batch.text_len,
+        )
+
+    assert found(build) == [("element", "logits"), ("vocab", "log_probs"), ("batch", "targets")]
+
+
+@dataclass(frozen=True)
+class Choosy(NeuralModule):
+    """Objects to some of what its ports would take."""
+
+    def signature(self) -> Signature:
+        return Signature(takes={"x": Acoustic()[B, F, T]}, gives={"x": Acoustic()[B, F, T]})
+
+    def signature_for(self, given: Mapping[str, NeuralType]) -> Signature:
+        if "x" in given and given["x"].element == Acoustic("odd"):
+            raise PortError("it is odd", code="argument")
+        return self.signature()
+
+
+def test_a_way_out_that_the_module_objects_to_leaves_its_ports_unknown() -> None:
+    data = inputs(odd=Acoustic("odd")[B, F(8), T], ids=Ids(EN)[B, U])
+    with collect(raises=False) as errors:
+        refused = Choosy()(x=data.ids)
+        left_out = Choosy()()
+    assert [error.code for error in errors] == ["element", "missing"]
+    assert [fix.text for fix in errors[0].fixes][:1] == ["x=data.odd"]
+    assert refused.x.step.doubt is left_out.x.step.doubt is Doubt.ALL
+    assert found(lambda: Choosy()(x=data.odd)) == [("argument", "")]

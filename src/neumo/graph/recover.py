@@ -85,8 +85,24 @@ def _depends_on_types(call: Call, errors: Sequence[PortError]) -> bool:
     sources = [v for s in call.inputs.values() for v in (s if isinstance(s, tuple) else (s,))]
     if any(value.step.doubt is Doubt.ALL for value in sources):
         return True
-    told = call.objections or all(map(is_about_facets, call.mismatches))
-    return not told or len(errors) > len(call.mismatches) + len(call.objections)
+    if len(errors) > len(call.mismatches) + len(call.objections):
+        return True  # something is left out, or written wrongly
+    wrong = {mismatch.port for mismatch in call.mismatches if not is_about_facets(mismatch)}
+    return not call.objections and bool(wrong) and not _stated_again(call, wrong)
+
+
+def _stated_again(call: Call, wrong: set[str]) -> bool:
+    """Ask the module for its ports as if the way out had been taken; say whether there is one."""
+    if not wrong <= call.repaired.keys():
+        return False
+    given = {port: source.type for port, source in call.inputs.items() if isinstance(source, Value)}
+    given |= {port: call.repaired[port][0] for port in wrong & given.keys()}
+    try:
+        signature = call.module.signature_for(given)
+    except PortError:
+        return False
+    call.instance = signature.scheme.instantiate(label_of(call.module))
+    return call.instance.takes.keys() >= call.inputs.keys()
 
 
 def _bind_unknown(call: Call, env: Environment) -> frozenset[Symbol]:
