@@ -226,7 +226,10 @@ def test_two_classes_of_one_name_from_two_files_are_told_apart() -> None:
         type("Namesake", (NeuralModule,), {"__module__": home})
     with pytest.raises(GraphError, match="2 classes are called Namesake") as caught:
         lookup("Namesake")
-    assert [fix.text for fix in caught.value.fixes] == ["write first_home.Namesake", "write second_home.Namesake"]
+    assert [fix.text for fix in caught.value.fixes] == [
+        "write first_home.Namesake",
+        "write second_home.Namesake",
+    ]
     assert lookup("second_home.Namesake").__module__ == "second_home"
 
 
