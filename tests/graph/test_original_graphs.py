@@ -531,7 +531,10 @@ def test_no_error_of_these_is_without_a_way_out() -> None:
 def test_outputs_of_a_recipe_are_told_apart_by_step() -> None:
     text = """
 neumo: 1
-modules: {data: {kind: tests.graph.test_original_graphs.Points}, a: {kind: tests.graph.test_original_graphs.Taylor}, b: {kind: tests.graph.test_original_graphs.Taylor}}
+modules:
+  data: {kind: tests.graph.test_original_graphs.Points}
+  a: {kind: tests.graph.test_original_graphs.Taylor}
+  b: {kind: tests.graph.test_original_graphs.Taylor}
 graphs:
   g:
     steps: {batch: data(), one: a(x=batch.x), two: b(x=batch.x), three: b(x=batch.x)}

@@ -73,7 +73,7 @@ class MelSpectrogram(NeuralModule):
     changes nothing.
     """
 
-    mixes: ClassVar[tuple[str, ...]] = ("audio",)
+    mixes: ClassVar[tuple[str, ...] | None] = ("audio",)
 
     rate: int = 16000
     n_mels: int = 64
@@ -173,7 +173,7 @@ class SpeedPerturb(NeuralModule):
     it changes nothing. Factors have at most two decimals.
     """
 
-    mixes: ClassVar[tuple[str, ...]] = ("audio",)
+    mixes: ClassVar[tuple[str, ...] | None] = ("audio",)
 
     factors: tuple[float, ...] = (0.9, 1.0, 1.1)
 
@@ -222,7 +222,7 @@ class SpecAugment(NeuralModule):
     utterance long. In evaluation it changes nothing. https://arxiv.org/abs/1904.08779
     """
 
-    mixes: ClassVar[tuple[str, ...]] = ()
+    mixes: ClassVar[tuple[str, ...] | None] = ()
 
     freq_masks: int = 2
     freq_width: int = 27
@@ -250,7 +250,7 @@ class SpecCutout(NeuralModule):
     https://arxiv.org/abs/1708.04552
     """
 
-    mixes: ClassVar[tuple[str, ...]] = ()
+    mixes: ClassVar[tuple[str, ...] | None] = ()
 
     masks: int = 5
     freq_width: int = 50
@@ -285,7 +285,7 @@ class ConvEncoder(NeuralModule):
     """
 
     trainable: ClassVar[bool] = True
-    mixes: ClassVar[tuple[str, ...]] = ("mel",)
+    mixes: ClassVar[tuple[str, ...] | None] = ("mel",)
     presets: ClassVar[tuple[str, ...]] = tuple(PRESETS)
 
     n_mels: int = 64
@@ -457,7 +457,7 @@ class SpeechData(DataLayer):
     `neumo.data.speech.SpeechSource` says more.
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("text", "text_len")
+    targets: ClassVar[tuple[str, ...] | None] = ("text", "text_len")
 
     manifest: str | Path | tuple[str | Path, ...]
     vocab: Vocab | None = None
