@@ -36,10 +36,14 @@ graphs:
 
 
 class Ear:
-    """Hears a letter that follows from the loudness of a recording, once for each started second."""
+    """Hears a letter that follows from the loudness of a recording, once for each started second.
+
+    If it is asked when, it says: in the first frame of the second, of 50.
+    """
 
     def __init__(self):
         self.batches = []
+        self.asked = []
 
     def infer(self, graph, inputs, outputs):
         audio, lengths = inputs["audio"], inputs["audio_len"]
@@ -52,7 +56,16 @@ class Ear:
         ids = np.zeros((len(rows), ids_len.max()), np.int64)
         for target, row in zip(ids, rows, strict=True):
             target[: len(row)] = row
-        return [{"ids": ids, "ids_len": ids_len}]
+        self.asked = outputs
+        found = {"ids": ids, "ids_len": ids_len}
+        if "frames" in outputs:
+            found["frames"] = np.tile(np.arange(ids.shape[1]) * 50, (len(ids), 1))
+            found["scores_len"] = lengths // 320 + 1
+            found["scores"] = np.full((len(ids), audio.shape[1] // 320 + 1, 29), np.log(0.01))
+            found["scores"][..., 28] = np.log(0.72)  # the blank
+            for scores, row in zip(found["scores"], rows, strict=True):
+                scores[np.arange(len(row)) * 50, row] = np.log(0.8)
+        return [found]
 
 
 @pytest.fixture(scope="module")
@@ -197,3 +210,59 @@ def test_a_graph_that_is_no_recogniser_is_refused_with_all_reasons():
     assert "graph 'vocoder' cannot transcribe" in text
     for reason in ("no input 'audio'", "no input 'audio_len'", "no output 'ids'", "asks for 'mel'"):
         assert reason in text
+
+
+def test_words_have_times_though_the_graph_gives_ids_only(graph):
+    ear, (transcript,) = heard(graph, [tone(2.5, 0.05)])
+    assert list(graph.outputs) == ["ids", "ids_len"]
+    assert ear.asked == ["ids", "ids_len", "frames", "scores", "scores_len"]
+    (word,) = transcript.words
+    assert (word.text, word.start, word.end) == ("aaa", 0.0, pytest.approx(2.01))
+    assert word.confidence == pytest.approx(0.8)
+    assert transcript.to_json()["words"] == [word.to_json()]
+
+
+def test_words_of_pieces_go_on_where_the_piece_before_ended(graph):
+    _, (transcript,) = heard(graph, [tone(7, 0.05)], longest=3)
+    assert " ".join(word.text for word in transcript.words) == transcript.text
+    assert len(transcript.words) == 3
+    times = [time for word in transcript.words for time in (word.start, word.end)]
+    assert times == sorted(times)
+    assert times[-1] <= 7
+
+
+def test_silence_and_what_cannot_be_read_have_no_words(graph, tmp_path):
+    _, (silent, missing) = heard(graph, [np.zeros(16000, np.float32), tmp_path / "none.wav"])
+    assert (silent.words, missing.words) == ([], [])
+    assert silent.to_json()["words"] == []
+    assert "words" not in missing.to_json()
+
+
+def test_without_times_nothing_more_is_asked_of_the_network_and_words_say_why(graph):
+    ear, (transcript,) = heard(graph, [tone(1, 0.05)], times=False)
+    assert ear.asked == ["ids", "ids_len"]
+    assert "words" not in transcript.to_json()
+    with pytest.raises(ConfigError, match="not asked for"):
+        _ = transcript.words
+
+
+def unclocked(monkeypatch, graph):
+    def no_clock(graph):
+        raise ConfigError("cannot tell", code="word-times")
+
+    monkeypatch.setattr("neumo.asr.transcribe.find_clock", no_clock)
+    return graph
+
+
+def test_a_graph_without_a_clock_still_gives_texts(monkeypatch, graph):
+    _, (transcript,) = heard(unclocked(monkeypatch, graph), [tone(1, 0.05)])
+    assert transcript.text == "a"
+    assert "words" not in transcript.to_json()
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="cannot tell"):
+            _ = transcript.words
+
+
+def test_a_graph_without_a_clock_is_refused_where_times_are_asked_for(monkeypatch, graph):
+    with pytest.raises(ConfigError, match="cannot tell"):
+        Transcriber(Ear(), unclocked(monkeypatch, graph), times=True)

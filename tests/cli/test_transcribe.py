@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import soundfile
 
+from neumo.asr.transcribe import Transcript, Word
 from neumo.cli.transcribe import gather
 from neumo.engine import NeuralFactory
 from neumo.graph.yaml import load_recipe
 from neumo.hub import save_model
-from neumo.types.errors import DataError
+from neumo.types.errors import ConfigError, DataError
 
 from .runner import neumo, process
 from .toy_speech import RECIPE, speak
@@ -55,6 +56,8 @@ def test_json_is_one_object_a_recording(place, capsys):
     result = neumo(capsys, "transcribe", str(place / "model.neumo"), *files, "--json")
     assert result.code == 1
     one, silent, broken = [json.loads(line) for line in result.out.splitlines()]
+    assert isinstance(one["words"], list)
+    assert (silent["words"], "words" in broken) == ([], False)
     assert one["duration"] == pytest.approx(len(speak("a")) / 16000, abs=1e-4)
     assert (silent["text"], silent["silent"]) == ("", True)
     assert "broken.wav" in broken["error"]
@@ -133,3 +136,75 @@ def test_what_is_no_model_is_refused(place, capsys, name, words):
     assert result.code == 1
     assert words in result.err
     assert result.out == ""
+
+
+WORDS = (Word("one", 0.12, 0.4, 0.9), Word("two", 0.52, 0.9, 0.805))
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """Lets every recording say two words; returns with which settings it was asked."""
+    settings = {}
+
+    def transcriber(self, **given):
+        settings.update(given)
+        return lambda recordings: [
+            Transcript(str(name), "one two", 1.5, timed=WORDS if given["times"] is not False else NOT_ASKED)
+            for name in recordings
+        ]
+
+    monkeypatch.setattr("neumo.hub.bundle.Model.transcriber", transcriber)
+    return settings
+
+
+NOT_ASKED = ConfigError("not asked for", code="word-times")
+
+
+def test_times_are_printed_a_word_a_line(place, capsys, said):
+    result = neumo(capsys, "transcribe", str(place / "model.neumo"), "x.wav", "--times")
+    assert result.out == "0.12\t0.40\t0.90\tone\n0.52\t0.90\t0.81\ttwo\n"
+    result = neumo(capsys, "transcribe", str(place / "model.neumo"), "x.wav", "y.wav", "--times")
+    assert [line.split("\t")[0] for line in result.out.splitlines()] == ["x.wav", "x.wav", "y.wav", "y.wav"]
+
+
+@pytest.mark.parametrize(
+    ("options", "times"),
+    [([], False), (["--times"], True), (["--json"], None), (["--json", "--times"], True)]
+    + [(["--format", form], True) for form in ("ctm", "srt", "vtt")]
+    + [(["--format", "json"], None), (["--format", "text"], False)],
+)
+def test_times_are_computed_where_they_are_printed(place, capsys, said, options, times):
+    assert neumo(capsys, "transcribe", str(place / "model.neumo"), "x.wav", *options).code == 0
+    assert said["times"] is times
+
+
+def test_captions_and_ctm_go_to_the_output(place, capsys, said):
+    words = ["transcribe", str(place / "model.neumo"), "x.wav", "--format"]
+    assert neumo(capsys, *words, "srt").out == "1\n00:00:00,120 --> 00:00:01,120\none two\n"
+    assert neumo(capsys, *words, "vtt").out == "WEBVTT\n\n00:00:00.120 --> 00:00:01.120\none two\n"
+    assert neumo(capsys, *words, "ctm").out == "x 1 0.120 0.280 one 0.900\nx 1 0.520 0.380 two 0.805\n"
+
+
+def test_captions_of_several_recordings_in_one_output_are_refused(place, capsys):
+    words = ["transcribe", str(place / "model.neumo"), "x.wav", "y.wav", "--format"]
+    result = neumo(capsys, *words, "srt")
+    assert (result.code, result.out) == (1, "")
+    assert "srt holds the captions of one recording, and there are 2" in result.err
+    assert "--format ctm" in result.err
+
+
+def test_two_forms_at_once_are_refused(place, capsys):
+    result = neumo(capsys, "transcribe", str(place / "model.neumo"), "x.wav", "--json", "--format", "srt")
+    assert result.code == 1
+    assert "--json and --format srt are two forms" in result.out + result.err
+
+
+def test_a_model_file_that_gives_ids_only_has_times(place, capsys):
+    result = neumo(
+        capsys, "transcribe", str(place / "model.neumo"), str(place / "two.wav"), "--times", "--json"
+    )
+    found = json.loads(result.out)
+    times = [time for word in found["words"] for time in (word["start"], word["end"])]
+    assert " ".join(word["word"] for word in found["words"]) == " ".join(found["text"].split())
+    assert times == sorted(times)
+    assert all(0 <= time <= found["duration"] for time in times)

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from neumo.asr.word_times import Word, find_clock, label_spans, words_of
 from neumo.data.audio import ChannelPolicy, Waveform, audio_from_array, read_audio
 from neumo.data.manifest import Entry
+from neumo.graph.graph import Graph
 from neumo.types.element import Audio, Ids
 from neumo.types.errors import ConfigError, DataError
 from neumo.types.vocab import Vocab
 
 if TYPE_CHECKING:
+    from neumo.asr.word_times import FrameClock
     from neumo.engine.factory import NeuralFactory
-    from neumo.graph.graph import Graph
 
-__all__ = ["Recording", "Transcriber", "Transcript"]
+__all__ = ["Recording", "Transcriber", "Transcript", "Word"]
 
 Recording = str | os.PathLike[str] | Entry | np.ndarray
 """A path, an entry of a manifest (perhaps a piece of a file), or samples `[T]` at the rate of the model."""
@@ -44,9 +46,22 @@ class Transcript:
     seconds: float = 0.0
     silent: bool = False
     error: DataError | None = None
+    timed: tuple[Word, ...] | ConfigError = field(default=(), repr=False)
+
+    @property
+    def words(self) -> list[Word]:
+        """The words with their times in seconds, from the start of what was given, and how sure they are.
+
+        Times never go back and never beyond `seconds`. They are as exact as the peaks of CTC: near the word,
+        often late in its first sound, and the last sound may go on. Raises `ConfigError` if the graph cannot
+        tell them, or was told not to.
+        """
+        if isinstance(self.timed, ConfigError):
+            raise self.timed.with_traceback(None)
+        return list(self.timed)
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON-able dictionary."""
+        """Return a JSON-able dictionary; it has `words` where their times are known."""
         row: dict[str, Any] = {
             "audio_filepath": self.name,
             "text": self.text,
@@ -56,6 +71,8 @@ class Transcript:
             row["silent"] = True
         if self.error is not None:
             row["error"] = self.error.what
+        elif not isinstance(self.timed, ConfigError):
+            row["words"] = [word.to_json() for word in self.timed]
         return row
 
 
@@ -66,6 +83,10 @@ class Transcriber:
     rate; they go through it in batches of similar length. One longer than `longest` seconds goes through in
     pieces, cut at the quietest place near that length, and comes back whole. `channels` says what to do
     with several: see `read_audio`.
+
+    A transcript has `words` with times, out of the frames in which the decoder read its labels and the clock
+    of those frames. Where the graph has none, `words` says why; `times=True` says it at once, and
+    `times=False` saves the little work that words are. The graph need not give the frames, only compute them.
 
     A recording that cannot be read gives a `Transcript` with an `error`; the others are not touched by it.
     """
@@ -79,6 +100,7 @@ class Transcriber:
         batch_size: int = 16,
         batch_seconds: float = 240.0,
         longest: float = 60.0,
+        times: bool | None = None,
     ) -> None:
         self.factory = factory
         self.graph = graph
@@ -87,6 +109,8 @@ class Transcriber:
         self.batch_seconds = batch_seconds
         self.longest = longest
         self.rate, self.vocab = _ends(graph)
+        self._clock = _clock(graph, times)
+        self._graph = graph if isinstance(self._clock, ConfigError) else _timed(graph, self._clock)
 
     def __call__(self, recordings: Iterable[Recording]) -> Iterator[Transcript]:
         """Yield a transcript for each recording, in the order given."""
@@ -113,29 +137,39 @@ class Transcriber:
             return name, error
 
     def _window(self, window: list[tuple[str, Waveform | DataError]]) -> Iterator[Transcript]:
-        pieces: list[tuple[int, np.ndarray]] = []  # (which recording, samples), in the order of time
+        pieces: list[_Piece] = []  # in the order of time
         for index, (_, wave) in enumerate(window):
             if isinstance(wave, Waveform) and not _silent(wave.samples, self.rate):
-                pieces += [(index, piece) for piece in split(wave.samples, self.rate, self.longest)]
-        heard: dict[int, str] = {}
+                pieces += self._pieces(index, wave.samples)
+        heard: dict[int, _Heard] = {}
         for batch in self._batches(pieces):
-            heard.update(zip(batch, self._infer([pieces[i][1] for i in batch]), strict=True))
-        texts: list[list[str]] = [[] for _ in window]
-        for position, (index, _) in enumerate(pieces):
-            texts[index].append(heard[position].strip())
-        spoken = {index for index, _ in pieces}
-        for index, (name, wave) in enumerate(window):
+            heard.update(zip(batch, self._infer([pieces[i] for i in batch]), strict=True))
+        parts: list[list[_Heard]] = [[] for _ in window]
+        for position, piece in enumerate(pieces):
+            parts[piece.owner].append(heard[position])
+        for (name, wave), found in zip(window, parts, strict=True):
             if isinstance(wave, DataError):
-                yield Transcript(name, "", error=wave)
+                yield Transcript(name, "", error=wave, timed=self._timed(found))
             else:
-                text = " ".join(filter(None, texts[index]))
-                yield Transcript(name, text, wave.seconds, silent=index not in spoken)
+                text = " ".join(filter(None, (part.text for part in found)))
+                yield Transcript(name, text, wave.seconds, silent=not found, timed=self._timed(found))
 
-    def _batches(self, pieces: list[tuple[int, np.ndarray]]) -> Iterator[list[int]]:
+    def _pieces(self, owner: int, samples: np.ndarray) -> Iterator[_Piece]:
+        start = 0
+        for piece in split(samples, self.rate, self.longest):
+            yield _Piece(owner, start, piece)
+            start += len(piece)
+
+    def _timed(self, found: list[_Heard]) -> tuple[Word, ...] | ConfigError:
+        if isinstance(self._clock, ConfigError):
+            return self._clock
+        return tuple(word for part in found for word in part.words)
+
+    def _batches(self, pieces: list[_Piece]) -> Iterator[list[int]]:
         """Group pieces of similar length, within the limits of a batch."""
         batch: list[int] = []
-        for position in sorted(range(len(pieces)), key=lambda i: len(pieces[i][1])):
-            padded = (len(batch) + 1) * len(pieces[position][1]) / self.rate
+        for position in sorted(range(len(pieces)), key=lambda i: len(pieces[i].samples)):
+            padded = (len(batch) + 1) * len(pieces[position].samples) / self.rate
             if batch and (len(batch) == self.batch_size or padded > self.batch_seconds):
                 yield batch
                 batch = []
@@ -143,15 +177,51 @@ class Transcriber:
         if batch:
             yield batch
 
-    def _infer(self, pieces: list[np.ndarray]) -> list[str]:
-        lengths = np.array([len(piece) for piece in pieces], dtype=np.int64)
+    def _infer(self, pieces: list[_Piece]) -> list[_Heard]:
+        lengths = np.array([len(piece.samples) for piece in pieces], dtype=np.int64)
         audio = np.zeros((len(pieces), int(lengths.max())), dtype=np.float32)
         for row, piece in zip(audio, pieces, strict=True):
-            row[: len(piece)] = piece
-        inputs = {"audio": audio, "audio_len": lengths}
-        (found,) = self.factory.infer(self.graph, inputs, outputs=["ids", "ids_len"])
+            row[: len(piece.samples)] = piece.samples
+        inputs, outputs = {"audio": audio, "audio_len": lengths}, ["ids", "ids_len"]
+        if not isinstance(self._clock, ConfigError):
+            outputs += self._clock.outputs()
+        (found,) = self.factory.infer(self._graph, inputs, outputs=outputs)
         rows = zip(found["ids"].tolist(), found["ids_len"].tolist(), strict=True)
-        return [self.vocab.decode(row[:length]) for row, length in rows]
+        labels = [row[:length] for row, length in rows]
+        words = self._words(pieces, labels, found)
+        return [_Heard(self.vocab.decode(row).strip(), each) for row, each in zip(labels, words, strict=True)]
+
+    def _words(
+        self, pieces: list[_Piece], labels: list[list[int]], found: dict[str, Any]
+    ) -> list[list[Word]]:
+        clock = self._clock
+        if isinstance(clock, ConfigError):
+            return [[] for _ in pieces]
+        return [
+            words_of(self.vocab, row, spans, clock, between=piece.between(self.rate))
+            for piece, row, spans in zip(pieces, labels, label_spans(clock, found), strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A piece of the recording number `owner`, from its sample `start` on."""
+
+    owner: int
+    start: int
+    samples: np.ndarray
+
+    def between(self, rate: int) -> tuple[float, float]:
+        """Where it begins and ends in the recording, in seconds."""
+        return self.start / rate, (self.start + len(self.samples)) / rate
+
+
+@dataclass(frozen=True)
+class _Heard:
+    """What was heard in one piece."""
+
+    text: str
+    words: list[Word]
 
 
 def split(samples: np.ndarray, rate: int, longest: float) -> list[np.ndarray]:
@@ -195,6 +265,30 @@ def _name(recording: Recording) -> str:
     if isinstance(recording, np.ndarray):
         return f"array of {len(recording)} samples"
     return recording.audio_filepath if isinstance(recording, Entry) else os.fspath(recording)
+
+
+def _clock(graph: Graph, times: bool | None) -> FrameClock | ConfigError:
+    """The clock of a graph's words, or why there is none."""
+    if times is False:
+        return ConfigError(
+            "the words have no times, because they were not asked for",
+            code="word-times",
+            fixes=["times=True"],
+        )
+    try:
+        return find_clock(graph)
+    except ConfigError as error:
+        if times:
+            raise
+        return error
+
+
+def _timed(graph: Graph, clock: FrameClock) -> Graph:
+    """The same steps and modules, which give the frames and the scores as well."""
+    outputs = {name: graph.outputs[name] for name in ("ids", "ids_len")}
+    return Graph(
+        graph.name, graph.mode, outputs | clock.outputs(), silence=graph.silence, names=graph.modules
+    )
 
 
 def _ends(graph: Graph) -> tuple[int, Vocab]:

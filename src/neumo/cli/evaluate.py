@@ -58,7 +58,7 @@ def evaluate(
     else:
         from neumo.hub.bundle import load_model
 
-        transcriber, manifests = load_model(model, device=device).transcriber(), []
+        transcriber, manifests = load_model(model, device=device).transcriber(times=False), []
     # The policy comes as any text; one that is no channel policy is refused there.
     transcriber.channels = channel_policy(channels)  # type: ignore[assignment]
     if not manifest and not manifests:
@@ -115,7 +115,7 @@ def from_recipe(path: str, folder: Path | None, device: str) -> tuple[Transcribe
         raise CheckpointError(
             f"the weights in {folder} are not those of {path}", code="weights", details=missing[:20]
         )
-    return Transcriber(factory, graph), _manifests(recipe)
+    return Transcriber(factory, graph, times=False), _manifests(recipe)
 
 
 def _manifests(recipe: Recipe) -> list[str]:
