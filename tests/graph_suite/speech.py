@@ -648,3 +648,14 @@ class JoinedTexts(NeuralModule):
 
     def signature(self) -> Signature:
         return Signature(takes={"both": Text()[B, T + U, F(512)]}, gives={"first": Text()[B, T, F(512)]})
+
+
+@dataclass(frozen=True)
+class Sink(NeuralModule):
+    """Counts ids of a vocabulary, or of one that begins like it."""
+
+    vocab: Any
+    mixes: ClassVar[tuple[str, ...]] = ()
+
+    def signature(self) -> Signature:
+        return Signature(takes={"ids": Ids(self.vocab)[B, T]}, gives={"lengths": Lengths(T)[B]})
