@@ -472,7 +472,7 @@ def test_every_adapter_is_saved_and_read_back(kind: type[ad.Adapter], tmp_path) 
 
 
 def test_a_softmax_over_another_axis_is_not_one_over_the_labels() -> None:
-    with pytest.raises(PortError, match="is not exact for"):
+    with pytest.raises(PortError, match="over is T, not V"):
         ad.LogSoftmax()(logits=inputs(x=Logits(AB, over="T")[B, T, V(AB)]).x)
 
 

@@ -423,3 +423,35 @@ def test_the_number_that_a_symbol_was_solved_with_binds_the_others():
 def test_one_axis_is_one() -> None:
     found = compare(Audio()[B, T], Audio()[T])
     assert [reason.sentence for reason in found.reasons] == ["1 axis, not 2"]
+
+
+def test_scores_over_time_are_none_over_the_labels() -> None:
+    labels = LogProbs(Vocab("abc"))[B, T, V]
+    spans = LogProbs(Vocab("abc"), over="T")[B, T, V]
+    assert [reason.sentence for reason in compare(labels, spans).reasons] == ["over is T, not V"]
+    assert [reason.sentence for reason in compare(spans, labels).reasons] == ["over is V, not T"]
+
+
+def test_scores_over_an_axis_that_nobody_knows_are_taken_on_trust() -> None:
+    labels, unknown = LogProbs()[B, T, V], LogProbs(over=None)[B, T, V]
+    assert [str(one) for one in compare(labels, unknown).obligations] == ["over = V"]
+    assert compare(unknown, LogProbs(over="T")[B, T, V]).ok
+    assert str(unknown) == "LogProbs(over=None)[B, T, V]"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "sentence"),
+    [
+        ("bos..", "..eos", 'frame is "..eos", not "bos.."'),
+        ("bos..", "none", 'frame is "none", not "bos.."'),
+        ("bos..eos", "none", "frame is none, not bos..eos"),
+    ],
+)
+def test_two_texts_are_in_quotes_or_neither_is(wanted: str, given: str, sentence: str) -> None:
+    found = compare(Ids(frame=wanted)[B, T], Ids(frame=given)[B, T])
+    assert [reason.sentence for reason in found.reasons] == [sentence]
+
+
+def test_a_number_beside_a_text_in_quotes_is_none() -> None:
+    found = compare(Ids(frame="a b")[B, T], Ids(frame=3)[B, T])  # pyright: ignore[reportArgumentType]
+    assert [reason.sentence for reason in found.reasons] == ['frame is 3, not "a b"']

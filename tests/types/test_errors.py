@@ -149,3 +149,16 @@ def test_the_nearest_match():
     assert nearest("mell", ["mel", "audio"]) == "mel"
     assert did_you_mean("mell", ["mel"])[0].text == "did you mean 'mel'?"
     assert did_you_mean("zzz", ["mel"]) == ()
+
+
+def test_no_line_breaks_within_the_axes_of_a_type() -> None:
+    facets = ", ".join(f"facet_{n}=value" for n in range(5))
+    text = str(NeumoError("no", details=[Row("given", f"Mel({facets})[B, F=80, T]", "made by Reader")]))
+    assert text.splitlines()[3] == " " * 11 + "facet_4=value)[B, F=80, T]"
+
+
+def test_axes_that_are_longer_than_a_line_are_broken() -> None:
+    axes = ", ".join(f"F=V{n}" for n in range(30))
+    text = str(NeumoError("no", details=[Row("given", f"Features[{axes}]", "made by Reader")]))
+    assert max(map(len, text.splitlines())) <= 100
+    assert " ".join(text.split()).count(axes) == 1

@@ -278,3 +278,10 @@ def test_two_thousand_mutations_give_a_type_or_a_config_error() -> None:
         except ConfigError as error:
             error.render()
     assert read > 50
+
+
+def test_dots_stand_for_facets_that_are_left_out() -> None:
+    mel = Mel(rate=16000, hop=160, n_mels=64)[B, F(64), T]
+    assert mel.text(facets=frozenset({"hop", "..."})) == "Mel(hop=160, ...)[B, F=64, T]"
+    assert mel.text(facets=frozenset({"..."})) == "Mel(...)[B, F=64, T]"
+    assert mel.text(facets=frozenset({"rate", "hop", "n_mels", "..."})) == str(mel)

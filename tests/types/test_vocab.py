@@ -216,3 +216,38 @@ def test_an_unknown_key_that_is_no_text_is_refused() -> None:
     data: Any = {"labels": "ab", 5: 1}
     with pytest.raises(ConfigError, match="a vocabulary has no 5"):
         Vocab.from_data(data)
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "sentence"),
+    [
+        (
+            Vocab("ab").with_blank(),
+            Vocab("ab").with_blank("start"),
+            "the same 3 labels, but the blank is last there and first here",
+        ),
+        (
+            Vocab("pacbd", pad="p"),
+            Vocab("acpbd", pad="p"),
+            "the same 5 labels, but the pad is first there and at index 2 here",
+        ),
+        (
+            Vocab("pea", pad="p", eos="e"),
+            Vocab("epa", pad="p", eos="e"),
+            "the same 3 labels, but the pad is first there and at index 1 here, "
+            "the eos is at index 1 there and first here",
+        ),
+        (
+            Vocab("abx", blank="x"),
+            Vocab("bax", blank="x"),
+            "the same 3 labels in another order, first difference at index 0: 'a' there, 'b' here",
+        ),
+        (
+            Vocab("xab", blank="x"),
+            Vocab("abx"),
+            "the same 3 labels in another order, first difference at index 0: 'x' there, 'a' here",
+        ),
+    ],
+)
+def test_roles_that_moved_are_named(there: Vocab, here: Vocab, sentence: str) -> None:
+    assert there.difference(here).sentence == sentence

@@ -193,7 +193,7 @@ def _sums_to_one(type: NeuralType) -> ValueCheck:
     from neumo.types.axis import Kind
 
     element = type.element
-    if not type.axes or (isinstance(element, Scores) and element.over is not None):
+    if not type.axes or (isinstance(element, Scores) and element.over != "V"):
         return _not_nan  # one number, or over another axis, whose name is not a kind
     over = next((n for n, axis in enumerate(type.axes) if axis.kind is Kind.VOCAB), len(type.axes) - 1)
     logs = isinstance(type.element, LogProbs)

@@ -6,6 +6,7 @@ axes and their sizes; a mismatch lists every reason and leaves the environment a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -308,7 +309,8 @@ class _Check:
         elif known.kind == "vocab":
             self.vocab(known, wanted, given, var)
         else:
-            sentence = f"{known.name} is {facet_text(given)}, not {facet_text(wanted)}"
+            there, here = _facet_texts(given, wanted)
+            sentence = f"{known.name} is {there}, not {here}"
             code = "mask" if issubclass(cls, Mask) else "lengths" if issubclass(cls, Lengths) else "facet"
             self.differ(known, code, wanted, given, sentence, var)
 
@@ -519,6 +521,14 @@ def _meaning(wanted: type[Element], given: type[Element]) -> str:
     if wanted in scores and given in scores:
         return f"{given.label} are {scores[given]}, {wanted.label} are {scores[wanted]}"
     return f"{given.label} is not {wanted.label}"
+
+
+def _facet_texts(*values: Any) -> list[str]:
+    """Write values side by side: texts all in quotes where one needs them, or would end in a full stop."""
+    texts = [facet_text(value) for value in values]
+    if any(text.startswith('"') or text.endswith(".") for text in texts):
+        return [json.dumps(v, ensure_ascii=False) if isinstance(v, str) else str(v) for v in values]
+    return texts
 
 
 def _kinds_fit(wanted: tuple[Axis, ...], given: tuple[Axis, ...]) -> bool:

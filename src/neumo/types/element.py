@@ -409,10 +409,17 @@ class MFCC(Spectrogram):
 
 @dataclass(frozen=True)
 class Scores(Element):
-    """A number for each label of a `vocab`, normalised (or not) `over` an axis, the vocabulary when None."""
+    """A number for each label of a `vocab`, which is or will be normalised `over` an axis.
+
+    That is the axis of labels ("V") unless stated: "T" for the ends of a span, None where it is unknown.
+
+    >>> from neumo.types.axis import B, T
+    >>> LogProbs(over="T")[B, T]
+    LogProbs(over=T)[B, T]
+    """
 
     vocab: Vocab | AtLeast | Var | None = field(default=None, metadata=_VOCAB)
-    over: str | Var | None = None
+    over: str | Var | None = "V"
 
 
 @dataclass(frozen=True)

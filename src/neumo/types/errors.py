@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 COLUMNS = 100
+_TIED = "\N{NO-BREAK SPACE}"
 _LABEL = 9  # width of the words given / wanted / path / fix, with the gap behind them
 
 
@@ -275,6 +276,18 @@ def _wrap(text: str, first: str, rest: str) -> str:
     return "\n".join(lines)
 
 
+def _whole_axes(text: str) -> str:
+    """Tie the axes of a type together, so that no line breaks within `[B, F=80, T]` if it is short enough."""
+    tied: list[str] = []
+    depth = 0
+    for character in text:
+        depth += (character == "[") - (character == "]")
+        tied.append(_TIED if character == " " and depth else character)
+    found = "".join(tied)
+    room = COLUMNS - _LABEL - 2
+    return found if max(map(len, found.split(" "))) <= room else text
+
+
 def _rows(details: Sequence[Row | str]) -> list[str]:
     """Lay labels, texts and notes out in columns; a note that does not fit goes below its text."""
     width = max(
@@ -290,7 +303,9 @@ def _rows(details: Sequence[Row | str]) -> list[str]:
         if len(line) <= COLUMNS:
             lines.append(line)
             continue
-        lines.append(_wrap(detail.text, f"  {detail.label:<{_LABEL}}", indent))
+        lines.append(
+            _wrap(_whole_axes(detail.text), f"  {detail.label:<{_LABEL}}", indent).replace(_TIED, " ")
+        )
         if detail.note:
             lines.append(_wrap(detail.note, indent, indent))
     return lines

@@ -74,6 +74,8 @@ def _axis_texts(t: NeuralType, owners: bool, facets: frozenset[str] | None) -> I
 def element_text(element: Element, *, owners: bool = False, only: frozenset[str] | None = None) -> str:
     """Print an element with the facets that are not at their default, or only those named in `only`.
 
+    If "..." is among the names, dots stand for those that are left out.
+
     >>> from neumo.types.element import Mask
     >>> element_text(Mask(Symbol("T"), true="keep"))
     'Mask(T, true=keep)'
@@ -83,12 +85,17 @@ def element_text(element: Element, *, owners: bool = False, only: frozenset[str]
         fields = element.fields.items()
         new = [(name, field) for name, field in fields if element.stated.get(name) != field]
         parts = [f"{name}={type_text(field, owners=owners, facets=only)}" for name, field in new]
+    dots = False
     for position, (name, known) in enumerate(facets_of(type(element)).items()):
         value = getattr(element, name)
-        if (only is not None and name not in only) or _same(value, known.default):
+        if _same(value, known.default):
+            continue
+        if only is not None and name not in only:
+            dots = dots or "..." in only
             continue
         body = value.text(owners=owners) if isinstance(value, Size) else facet_text(value)
         parts.append(body if known.positional and position == len(parts) else f"{name}={body}")
+    parts += ["..."] * dots
     return f"{element.label}({', '.join(parts)})" if parts else element.label
 
 

@@ -179,7 +179,9 @@ class Vocab:
         """
         if self.blank is not None:
             raise ConfigError(
-                f"the vocabulary {self} already has a blank, at index {self.blank}", code="vocab"
+                f"the vocabulary {self} already has a blank, at index {self.blank}",
+                code="vocab",
+                fixes=("give the labels without the blank: it is added to them",),
             )
         if where not in ("end", "start"):
             raise ConfigError(f"the blank goes to the 'end' or the 'start', not {where!r}", code="vocab")
@@ -399,6 +401,8 @@ def _sentence(given: Vocab, wanted: Vocab, parts: VocabDifference) -> str:
         return f"the same {size} labels for another unit: {given.unit} there, {wanted.unit} here"
     if relation is Relation.ROLES:
         return f"the same {size} labels with other roles: {_roles(given)} there, {_roles(wanted)} here"
+    if relation is Relation.PERMUTED and (moved := _moved_roles(given, wanted)):
+        return f"the same {size} labels, but {moved}"
     if relation is Relation.PERMUTED:
         at = f"at index {parts.index}: {parts.given_label!r} there, {parts.wanted_label!r} here"
         return f"the same {size} labels in another order, first difference {at}"
@@ -412,6 +416,26 @@ def _sentence(given: Vocab, wanted: Vocab, parts: VocabDifference) -> str:
     there, here = parts.only_given, parts.only_wanted
     tell = [f"{_some(there)} only there"] * bool(there) + [f"{_some(here)} only here"] * bool(here)
     return f"other labels: {'; '.join(tell)}"
+
+
+def _moved_roles(given: Vocab, wanted: Vocab) -> str:
+    """Say which roles stand elsewhere, if the labels without a role stand in one order; else nothing."""
+    played = {vocab[index] for vocab in (given, wanted) for _, index in vocab.roles}
+    one, two = ([label for label in vocab if label not in played] for vocab in (given, wanted))
+    if one != two:
+        return ""
+    here = dict(wanted.roles)
+    moved = [(role, index, here.get(role)) for role, index in given.roles if here.get(role) != index]
+    places = (
+        f"the {role} is {_place(given, there)} there and {_place(wanted, at)} here"
+        for role, there, at in moved
+        if at is not None
+    )
+    return ", ".join(places)
+
+
+def _place(vocab: Vocab, index: int) -> str:
+    return "first" if index == 0 else "last" if index == len(vocab) - 1 else f"at index {index}"
 
 
 def _roles(vocab: Vocab) -> str:
