@@ -11,6 +11,7 @@ import soundfile
 from neumo.asr.transcribe import Transcriber, split
 from neumo.data.manifest import Manifest
 from neumo.graph.yaml import load_recipe
+from neumo.types import Audio, B, Ids, T, U, Vocab
 from neumo.types.errors import ConfigError, DataError
 
 INFER = """
@@ -266,3 +267,23 @@ def test_a_graph_without_a_clock_still_gives_texts(monkeypatch, graph):
 def test_a_graph_without_a_clock_is_refused_where_times_are_asked_for(monkeypatch, graph):
     with pytest.raises(ConfigError, match="cannot tell"):
         Transcriber(Ear(), unclocked(monkeypatch, graph), times=True)
+
+
+def ends(audio, ids):
+    inputs = {"audio": SimpleNamespace(type=audio[B, T]), "audio_len": None}
+    return SimpleNamespace(
+        name="g", inputs=inputs, outputs={"ids": SimpleNamespace(type=ids[B, U]), "ids_len": None}
+    )
+
+
+@pytest.mark.parametrize(
+    ("audio", "ids", "reason"),
+    [
+        (Audio(), Ids(Vocab("ab")), "audio is Audio, without a rate"),
+        (Audio(rate=8000), Ids(), "ids are Ids, without a vocabulary"),
+    ],
+)
+def test_a_rate_and_a_vocabulary_must_be_known(audio, ids, reason):
+    with pytest.raises(ConfigError) as caught:
+        Transcriber(Ear(), ends(audio, ids))
+    assert reason in str(caught.value)

@@ -12,7 +12,7 @@ from torch import nn
 
 from neumo.asr import CTCHead, GreedyCTC, MelSpectrogram
 from neumo.asr.transcribe import Transcriber, Word
-from neumo.asr.word_times import FrameClock, Span, find_clock, label_spans, words_of
+from neumo.asr.word_times import FrameClock, Span, Spelling, find_clock, label_spans, words_of
 from neumo.backends.torch.registry import implements
 from neumo.engine import NeuralFactory
 from neumo.graph import Graph, NeuralModule, Signature, assume, inputs
@@ -193,7 +193,7 @@ def test_a_label_lasts_until_another_one_is_better_and_no_longer_than_the_uttera
 
 def spell(vocab, ids, between=(0.0, 10.0)):
     spans = [Span(5 * n, 5 * n + 1, np.log(0.5)) for n in range(len(ids))]
-    return words_of(vocab, ids, spans, clock_for(LogProbs(LABELS)), between=between)
+    return words_of(Spelling.of(vocab), ids, spans, clock_for(LogProbs(LABELS)), between=between)
 
 
 def test_letters_are_joined_between_spaces_and_the_space_is_in_no_word():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from neumo.asr.word_times import Word, find_clock, label_spans, words_of
+from neumo.asr.word_times import Spelling, Word, find_clock, label_spans, words_of
 from neumo.data.audio import ChannelPolicy, Waveform, audio_from_array, read_audio
 from neumo.data.manifest import Entry
 from neumo.graph.graph import Graph
@@ -109,6 +109,7 @@ class Transcriber:
         self.batch_seconds = batch_seconds
         self.longest = longest
         self.rate, self.vocab = _ends(graph)
+        self._spelling = Spelling.of(self.vocab)
         self._clock = _clock(graph, times)
         self._graph = graph if isinstance(self._clock, ConfigError) else _timed(graph, self._clock)
 
@@ -188,8 +189,9 @@ class Transcriber:
         (found,) = self.factory.infer(self._graph, inputs, outputs=outputs)
         rows = zip(found["ids"].tolist(), found["ids_len"].tolist(), strict=True)
         labels = [row[:length] for row, length in rows]
+        texts = [self.vocab.decode(row).strip() for row in labels]
         words = self._words(pieces, labels, found)
-        return [_Heard(self.vocab.decode(row).strip(), each) for row, each in zip(labels, words, strict=True)]
+        return [_Heard(*each) for each in zip(texts, words, strict=True)]
 
     def _words(
         self, pieces: list[_Piece], labels: list[list[int]], found: dict[str, Any]
@@ -198,7 +200,7 @@ class Transcriber:
         if isinstance(clock, ConfigError):
             return [[] for _ in pieces]
         return [
-            words_of(self.vocab, row, spans, clock, between=piece.between(self.rate))
+            words_of(self._spelling, row, spans, clock, between=piece.between(self.rate))
             for piece, row, spans in zip(pieces, labels, label_spans(clock, found), strict=True)
         ]
 

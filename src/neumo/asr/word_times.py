@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from neumo.graph.graph import Graph
     from neumo.graph.value import Value
 
-__all__ = ["FrameClock", "Span", "Word", "find_clock", "label_spans", "words_of"]
+__all__ = ["FrameClock", "Span", "Spelling", "Word", "find_clock", "label_spans", "words_of"]
 
 _WORD = re.compile(r"[^\s\u2581]+")  # U+2581 is the space of sentencepiece vocabularies
 
@@ -76,7 +76,7 @@ class FrameClock:
 
     def interval(self, first: int, last: int) -> tuple[float, float]:
         """Where the frames from `first` to `last` begin and end, in seconds; may reach over the edges."""
-        step = float(1 / self.rate)
+        step = self.rate.denominator / self.rate.numerator
         return self.first + (first - 0.5) * step, self.first + (last + 0.5) * step
 
 
@@ -226,8 +226,36 @@ def _log_prob(scores: np.ndarray, kind: NeuralType) -> np.ndarray:  # (U, V) -> 
     return -np.log(np.exp(scores - best[:, None]).sum(axis=-1))
 
 
+@dataclass(frozen=True)
+class Spelling:
+    """What the labels of a vocabulary are in a text, and whether spaces part its words.
+
+    >>> Spelling.of(Vocab("ab ")), Spelling.of(Vocab(["yes", "no"], unit="word"))
+    (Spelling(labels=('a', 'b', ' '), spaced=True), Spelling(labels=('yes', 'no'), spaced=False))
+    """
+
+    labels: tuple[str, ...]
+    spaced: bool
+
+    @classmethod
+    def of(cls, vocab: Vocab) -> Spelling:
+        """Look a vocabulary through; labels that are in no text, such as padding, are empty."""
+        labels = tuple(vocab.decode([label]) for label in range(len(vocab)))
+        return cls(labels, vocab.unit != "word" and any(_WORD.sub("", label) for label in labels))
+
+    def words(self, ids: Sequence[int]) -> Iterator[tuple[str, list[int]]]:
+        """The words that ids spell, each with the places of its ids; a label may hold a space (" the")."""
+        texts = [self.labels[label] for label in ids]
+        if not self.spaced:
+            yield from ((text, [place]) for place, text in enumerate(texts) if text.strip())
+            return
+        owners = [place for place, text in enumerate(texts) for _ in text]
+        for match in _WORD.finditer("".join(texts)):
+            yield match.group(), sorted(set(owners[match.start() : match.end()]))
+
+
 def words_of(
-    vocab: Vocab,
+    spelling: Spelling,
     ids: Sequence[int],
     spans: Sequence[Span],
     clock: FrameClock,
@@ -241,21 +269,10 @@ def words_of(
     last frame of its last label; no time is outside of the sound that the frames were made of.
     """
     begin, stop = between
-    labels = [vocab.decode([label]) for label in ids]
     words: list[Word] = []
-    for text, members in _grouped(vocab, labels):
-        start, end = clock.interval(spans[members[0]].first, spans[members[-1]].last)
-        mean = sum(spans[n].log_prob for n in members) / len(members)
+    for text, places in spelling.words(ids):
+        start, end = clock.interval(spans[places[0]].first, spans[places[-1]].last)
+        mean = sum(spans[place].log_prob for place in places) / len(places)
         start, end = (min(max(begin, begin + time), stop) for time in (start, end))
         words.append(Word(text, start, end, math.exp(mean)))
     return words
-
-
-def _grouped(vocab: Vocab, labels: Sequence[str]) -> Iterator[tuple[str, list[int]]]:
-    """The words, each with the numbers of its labels; a label may hold a space and letters (" the")."""
-    if vocab.unit == "word" or not any(_WORD.sub("", label) for label in vocab):
-        yield from ((label, [n]) for n, label in enumerate(labels) if label.strip())
-        return
-    owners = [n for n, label in enumerate(labels) for _ in label]
-    for match in _WORD.finditer("".join(labels)):
-        yield match.group(), sorted(set(owners[match.start() : match.end()]))
