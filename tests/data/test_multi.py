@@ -232,6 +232,7 @@ def test_a_port_that_is_called_like_a_numbered_one_is_numbered_further() -> None
             return Signature(gives={"a": Acoustic()[B], "a_1": Acoustic()[B]})
 
     assert list(MultiData(layers=(Odd(), Odd())).signature().gives) == ["a", "a_1", "a_2", "a_1_1"]
+    assert list(MultiData(layers=(Frames(), Odd())).signature().gives) == ["a", "a_len", "a_1", "a_1_1"]
 
 
 def test_ports_can_have_names_of_their_own() -> None:

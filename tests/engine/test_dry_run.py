@@ -242,6 +242,32 @@ def test_several_data_layers_in_one_and_ports_of_training_only_run() -> None:
     assert dry_run(Graph("taught", "train", {"loss": taught.loss})).figures["loss"] > 0
 
 
+def test_a_graph_for_both_is_run_as_an_inference_is() -> None:
+    """Without its ports of training only: the module gets None there."""
+
+    @dataclass(frozen=True)
+    class Teach(NeuralModule):
+        def signature(self) -> Signature:
+            row = Acoustic()[B, F(3)]
+            return Signature(takes={"x": row, "hint": row.only("train")}, gives={"y": row})
+
+    hints: list[bool] = []
+
+    @implements(Teach)
+    class TeachLayer(nn.Module):
+        def __init__(self, spec: Teach) -> None:
+            super().__init__()
+
+        def forward(self, x: Tensor, hint: Tensor | None = None) -> Tensor:
+            hints.append(hint is not None)
+            return x
+
+    data = PointData()()
+    graph = Graph(outputs={"y": Teach()(x=data.x, hint=data.x).y})
+    assert dry_run(graph).calls == 1
+    assert hints == [False]
+
+
 class Best(Struct):
     text = Ids()[B, U]
     text_len = Lengths(U)[B]

@@ -10,11 +10,12 @@ import pytest
 
 from neumo.graph.draw import to_html, to_mermaid, to_svg, to_text
 from neumo.graph.draw_parts import Box, Sketch, Socket
-from neumo.graph.draw_sketch import is_default, sketch, step_names
+from neumo.graph.draw_sketch import sketch, step_names
 from neumo.graph.draw_svg import draw_sketch
 from neumo.graph.draw_text import list_sketch
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
+from neumo.graph.module import is_default
 from neumo.types import Acoustic, B, F, Lengths, T
 
 from . import specs

@@ -133,6 +133,17 @@ def test_a_module_without_a_signature_says_so() -> None:
     with pytest.raises(GraphError, match=r"signature\(\) of Wrong returned dict"):
         Wrong()()
 
+    @dataclass(frozen=True)
+    class Forgetful(NeuralModule):
+        def signature(self) -> Signature:
+            return Signature()
+
+        def signature_for(self, given: object) -> Signature:
+            return None  # type: ignore[return-value]
+
+    with pytest.raises(GraphError, match=r"signature_for\(\) of Forgetful returned NoneType"):
+        Forgetful()()
+
 
 def test_data_layers_and_metrics_say_what_they_lack() -> None:
     @dataclass(frozen=True)

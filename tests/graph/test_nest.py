@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,7 @@ from neumo.types import (
     Lengths,
     Loss,
     Mel,
+    NeuralType,
     PortError,
     T,
 )
@@ -50,6 +52,18 @@ def front_end() -> Graph:
 class SumOrNothing(NeuralModule):
     def signature(self) -> Signature:
         return Signature(takes={"losses": Loss().many().optional()[()]}, gives={"loss": Loss()[()]})
+
+
+@dataclass(frozen=True)
+class Echo(NeuralModule):
+    """Gives back what comes in; what does not come in is no output either."""
+
+    def signature(self) -> Signature:
+        return Signature(takes={"x": X, "more": X.as_optional()}, gives={"x": X, "more": X.as_optional()})
+
+    def signature_for(self, given: Mapping[str, NeuralType]) -> Signature:
+        stated = self.signature()
+        return Signature(takes=stated.takes, gives={port: stated.gives[port] for port in given})
 
 
 @dataclass(frozen=True)
@@ -250,3 +264,13 @@ def test_a_graph_for_inference_is_not_told_its_targets() -> None:
     with pytest.raises(GraphError) as caught:
         Graph("use", "infer", told)
     assert caught.value.code == "when"
+
+
+def test_an_output_that_is_there_only_with_an_optional_input_may_be_missing_in_a_nested_graph() -> None:
+    outside = inputs(x=X, more=X.as_optional())
+    first = Echo()(x=outside.x, more=outside.more)
+    second = Echo()(x=first.x, more=first.more)
+    echo = Graph("echo", outputs={"x": second.x, "more": second.more})
+    alone = echo(x=inputs(x=X).x)
+    assert list(alone._asdict()) == ["x"]
+    assert len(Graph(outputs=alone).steps) == 3

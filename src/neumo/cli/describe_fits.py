@@ -64,7 +64,7 @@ def _graph_of(port: str, file: str) -> tuple[Graph, str]:
 
 def _spelled(graph: Graph, value: Value) -> str:
     module = value.step.module
-    return value.name if module not in graph.modules.values() else f"{graph.name_of(module)}.{value.port}"
+    return f"{graph.name_of(module)}.{value.port}" if module in graph else value.name
 
 
 def _lines(found: dict[str, Any]) -> list[str]:

@@ -144,7 +144,7 @@ def _trained(graph: Graph, session: Session, loss: str | None, seed: int) -> _Ma
 def _inferred(graph: Graph, session: Session, seed: int) -> _Made:
     """Everything that the graph computes, in evaluation mode, and what its metrics make of it."""
     wanted = _computed(graph)
-    plan = compile_plan(graph, wanted)
+    plan = compile_plan(graph, wanted, training=False)
     session.build(plan.modules)
     program = session.program(plan, make_guards(plan, "values", session.to_numpy))
     feeds = _feeds(graph, plan, session, seed)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from neumo.graph.collect import check_runnable
+from neumo.graph.inputs import is_source
 from neumo.graph.train_only import train_only_ports
-from neumo.types.errors import GraphError
 
 if TYPE_CHECKING:
     from neumo.graph.graph import Graph
@@ -122,7 +122,7 @@ def compile_plan(
     feeds: list[Feed] = []
     calls: list[Step] = []
     for step in steps:
-        if is_fed(step):
+        if is_source(step):
             feeds += [
                 Feed(value, slots[_key(value)]) for value in step.outputs.values() if _key(value) in slots
             ]
@@ -135,11 +135,6 @@ def compile_plan(
         wanted=wanted_slots,
         slots=len(slots) + 2,
     )
-
-
-def is_fed(step: Step) -> bool:
-    """Say whether the values of a step come from outside: it is a data layer, or the inputs of the graph."""
-    return step.module.role == "data" or (not step.inputs and type(step.module).__name__ == "GraphInputs")
 
 
 def needed_steps(graph: Graph, values: Iterable[Value]) -> list[Step]:
@@ -162,24 +157,7 @@ def _wanted_values(graph: Graph, wanted: Mapping[str, Value] | Iterable[str] | N
         return graph.outputs
     if isinstance(wanted, Mapping):
         return cast("Mapping[str, Value]", wanted)
-    names = list(wanted)
-    for name in names:
-        if name not in graph.outputs:
-            raise unknown_output(graph, name)
-    return {name: graph.outputs[name] for name in names}
-
-
-def unknown_output(graph: Graph, name: str) -> GraphError:
-    """Say that a graph has no such output, with the nearest match."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, graph.outputs, n=1)
-    return GraphError(
-        f"graph {graph.name!r} has no output {name!r}",
-        code="output",
-        details=[f"it gives {', '.join(graph.outputs) or 'nothing'}"],
-        fixes=[f"did you mean {near[0]!r}?"] if near else [],
-    )
+    return {name: graph.outputs[name] for name in wanted}
 
 
 def _key(value: Value) -> tuple[int, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
-from neumo.engine.plan import needed_steps, unknown_output
+from neumo.engine.plan import needed_steps
 from neumo.graph.rules import Purpose, check_rules
 from neumo.types import GraphError, Ids, Loss, Scores, Size, Symbol
 from neumo.types.axis import Kind
@@ -51,8 +51,6 @@ def find_loss(graph: Graph, loss: str | Value | None) -> tuple[str, Value]:
         named = [name for name, value in graph.outputs.items() if value is loss]
         return (named[0] if named else "loss"), loss
     if loss is not None:
-        if loss not in graph.outputs:
-            raise unknown_output(graph, loss)
         return loss, graph.outputs[loss]
     found = [name for name, value in graph.outputs.items() if isinstance(value.type.element, Loss)]
     if len(found) != 1:

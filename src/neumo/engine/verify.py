@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 from neumo.engine.plan import SPARE
 from neumo.engine.value_checks import Numbers, edge_check, value_check
 from neumo.engine.value_checks import dtype_class as dtype_class
+from neumo.graph.inputs import is_open
 from neumo.graph.module import label_of, signature_of
 from neumo.types import NeuralType, PortError, Size, Symbol
 from neumo.types.errors import ConfigError, Row, did_you_mean
@@ -297,11 +298,7 @@ def _where(step: Step, port: str | None = None) -> Any:
 def _blame(step: Step) -> str:
     kind = type(step.module).__name__
     if step.module.role == "data":
-        return (
-            ""
-            if kind == "GraphInputs"
-            else f"The data that {kind} reads differs from the signature of {kind}."
-        )
+        return "" if is_open(step) else f"The data that {kind} reads differs from the signature of {kind}."
     return f"The implementation of {kind} and its signature disagree: one of the two is wrong."
 
 

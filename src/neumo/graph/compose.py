@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any
 
-from neumo.graph.module import NeuralModule, label_of, signature_of
+from neumo.graph.module import NeuralModule, checked_signature, label_of, signature_of
 from neumo.graph.signature import Signature
 from neumo.graph.source import CallSite, Location, caller
 from neumo.graph.value import Doubt, Record, Step, Value
@@ -187,7 +187,7 @@ def _signature_for(call: Call, stated: Signature) -> Signature:
     module = call.module
     single = {port: source.type for port, source in call.inputs.items() if isinstance(source, Value)}
     try:
-        signature = module.signature_for(single)
+        signature = checked_signature(module, "signature_for()", module.signature_for(single))
     except PortError as error:
         call.objections.append(error)
         return stated

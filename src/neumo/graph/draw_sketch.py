@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import MISSING, Field, is_dataclass
+from dataclasses import is_dataclass
 from itertools import islice
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, cast
 
 from neumo.graph.draw_parts import Box, Link, Mark, Note, Origin, Setting, Sketch, Socket, short_type
 from neumo.graph.draw_sizes import local_signature, size_story, stations, trace_sizes
-from neumo.graph.module import NeuralModule, label_of, module_fields
+from neumo.graph.inputs import is_open
+from neumo.graph.module import NeuralModule, is_default, label_of, module_fields
+from neumo.graph.names import snake
 from neumo.graph.source import CallSite, short_path
-from neumo.types import Size, Symbol
+from neumo.types import Lengths, Mask, Size, Symbol
 from neumo.types.element import measures
 from neumo.types.type import clock_of
 from neumo.types.vocab import Vocab
@@ -205,9 +207,7 @@ def _inputs(step: Step) -> tuple[Socket, ...]:
 def step_names(graph: Graph, taken: Iterable[str] = ()) -> dict[int, str]:
     """Name each step after its module: `mel`, `encoder`, `encoder_2` for the second use; by `id(step)`."""
     modules = {id(module): name for name, module in graph.modules.items()}
-    stems = {
-        id(step): "inputs" if is_open(step) else _snake(modules[id(step.module)]) for step in graph.steps
-    }
+    stems = {id(step): "inputs" if is_open(step) else snake(modules[id(step.module)]) for step in graph.steps}
     used = set(taken)
     reserved = set(stems.values())
     names: dict[int, str] = {}
@@ -219,11 +219,6 @@ def step_names(graph: Graph, taken: Iterable[str] = ()) -> dict[int, str]:
         used.add(name)
         names[key] = name
     return names
-
-
-def is_open(step: Step) -> bool:
-    """Whether a step is the open inputs of the graph."""
-    return type(step.module).__name__ == "GraphInputs"
 
 
 def _settings(module: NeuralModule) -> str:
@@ -247,15 +242,6 @@ def _summary(module: NeuralModule) -> str:
     return "" if first.startswith(f"{type(module).__name__}(") else first
 
 
-def is_default(owner: object, name: str, value: object) -> bool:
-    """Whether a field of a dataclass has the value that it has when nothing is said."""
-    field: Field[Any] = getattr(type(owner), "__dataclass_fields__")[name]  # noqa: B009
-    default: object = field.default
-    if field.default_factory is not MISSING:
-        default = field.default_factory()
-    return type(default) is type(value) and bool(default == value)
-
-
 def _brief(value: Any) -> str:
     """A setting as it is shown in a box: of a path only the name."""
     if isinstance(value, str | PurePath) and len(str(value)) > 24 and "/" in str(value):
@@ -275,9 +261,4 @@ def _setting(value: Any) -> str:
 
 
 def _is_minor(type_: NeuralType) -> bool:
-    return type(type_.element).__name__ in {"Lengths", "Mask"}
-
-
-def _snake(name: str) -> str:
-    """`MelSpectrogram` as the name of a value: `mel_spectrogram`; `CTCLoss_2`: `ctc_loss_2`."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+    return isinstance(type_.element, Lengths | Mask)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from neumo.graph.inputs import is_open, is_source
 from neumo.graph.module import label_of
 from neumo.types import Axis, Size, Symbol
 
@@ -29,10 +30,8 @@ def dynamic_axes(graph: Graph) -> DynamicAxes:
     The result has the form of `dynamic_axes` of `torch.onnx.export`: {name of the tensor: {axis: name of its
     size}}. Equal names are equal sizes: a symbol gives its name (numbered where two symbols are called
     alike), an expression is written in symbols, a size that is known at run time only is named after its
-    tensor.
-    The inputs are the open inputs of the graph and what its data layers feed; an input whose name is taken
-    is called `<module>_<name>`. An output that has the name of
-    an input is called `<name>_out`.
+    tensor. The inputs are the open inputs of the graph and what its data layers feed; an input whose name is
+    taken is called `<module>_<name>`, an output that has the name of an input `<name>_out`.
     """
     given: dict[str, Value] = {}
     for value in _fed(graph):
@@ -50,7 +49,7 @@ def _fed(graph: Graph) -> Iterator[Value]:
         yield from graph.inputs.values()
     read = {(id(value.step), value.port) for step in graph.steps for _, value in step.edges()}
     for step in graph.steps:
-        if step.module.role == "data" and hasattr(step.module, "open"):
+        if is_source(step) and not is_open(step):
             yield from (value for port, value in step.outputs.items() if (id(step), port) in read)
 
 

@@ -85,6 +85,16 @@ def open_inputs(ports: Mapping[str, NeuralType], location: Location | None = Non
     return compose(GraphInputs(dict(ports)).named("inputs"), {}, location=location)
 
 
+def is_open(step: Step) -> bool:
+    """Say whether a step is the open inputs of a graph."""
+    return isinstance(step.module, GraphInputs)
+
+
+def is_source(step: Step) -> bool:
+    """Say whether a step is where values come from: a data layer, or the open inputs, which have its role."""
+    return step.module.role == "data"
+
+
 def used_inputs(steps: Sequence[Step], outputs: Mapping[str, Value]) -> dict[str, Value]:
     """Collect the open inputs that a step or an output uses; raises `GraphError` if two have one name."""
     used = [value for step in steps for _, value in step.edges()] + list(outputs.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from keyword import iskeyword
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from neumo.graph.registry import register
 from neumo.graph.signature import Signature
@@ -114,9 +114,7 @@ class NeuralModule:
         return {key: value for key, value in self.__dict__.items() if key != "_signature"}
 
     def __repr__(self) -> str:
-        shown = {
-            key: value for key, value in module_fields(self).items() if not _is_default(self, key, value)
-        }
+        shown = {key: value for key, value in module_fields(self).items() if not is_default(self, key, value)}
         return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in shown.items())})"
 
 
@@ -177,13 +175,7 @@ def signature_of(module: NeuralModule) -> Signature:
     cached = module.__dict__.get("_signature")
     if cached is not None:
         return cached
-    signature = cast("object", module.signature())
-    if not isinstance(signature, Signature):
-        raise GraphError(
-            f"signature() of {type(module).__name__} returned {type(signature).__name__}, not a Signature",
-            code="module",
-            fixes=["return Signature(takes={...}, gives={...})"],
-        )
+    signature = checked_signature(module, "signature()", module.signature())
     if "_learned" in module.__dict__:
         from neumo.graph.learned import with_learned
 
@@ -193,15 +185,31 @@ def signature_of(module: NeuralModule) -> Signature:
     return signature
 
 
+def checked_signature(module: NeuralModule, method: str, returned: object) -> Signature:
+    """Give back what a method of a user's class returned as a signature, or raise `GraphError`."""
+    if isinstance(returned, Signature):
+        return returned
+    raise GraphError(
+        f"{method} of {type(module).__name__} returned {type(returned).__name__}, not a Signature",
+        code="module",
+        fixes=["return Signature(takes={...}, gives={...})"],
+    )
+
+
 def _is_frozen(module: NeuralModule) -> bool:
     parameters = getattr(module, "__dataclass_params__", None)
     return parameters is not None and bool(parameters.frozen)
 
 
-def _is_default(module: NeuralModule, name: str, value: Any) -> bool:
-    fields: Mapping[str, dataclasses.Field[Any]] = getattr(module, "__dataclass_fields__", {})
-    field = fields[name]
-    default = field.default
+def is_default(owner: object, name: str, value: object) -> bool:
+    """Say whether a field of a dataclass has the value that it has when nothing is said.
+
+    >>> from neumo.graph.adapters import Subsample
+    >>> is_default(Subsample(by=3), "rounding", "ceil"), is_default(Subsample(by=3), "by", 3)
+    (True, False)
+    """
+    field: dataclasses.Field[Any] = getattr(type(owner), "__dataclass_fields__")[name]  # noqa: B009
+    default: object = field.default
     if field.default_factory is not dataclasses.MISSING:
         default = field.default_factory()
-    return type(default) is type(value) and default == value
+    return type(default) is type(value) and bool(default == value)

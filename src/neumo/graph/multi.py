@@ -146,7 +146,7 @@ def _numbered(layers: tuple[DataLayer, ...]) -> list[Ports]:
                     number += 1
                     name = f"{port}_{number}"
                 names.append((port, name))
-        taken |= {name for _, name in names}
+                taken.add(name)
         found.append(tuple(names))
     return found
 

@@ -56,7 +56,7 @@ def nest(
     for step in graph.steps:
         if not isinstance(step.module, GraphInputs):
             _call_again(step, call, renewed)
-    outputs = {name: renewed[id(value.step), value.port] for name, value in graph.outputs.items()}
+    outputs = {name: renewed.get((id(value.step), value.port)) for name, value in graph.outputs.items()}
     return Record(graph.name, {name: value for name, value in outputs.items() if value is not None})
 
 
@@ -80,8 +80,10 @@ def _refused(graph: Graph, location: Location | None, errors: Sequence[PortError
 
 
 def _renew(source: Value | tuple[Value, ...], renewed: _Renewed) -> Value | tuple[Value, ...] | None:
-    """Put the new value in the place of an old one; None where an open input was left out."""
+    """Put the new value in the place of an old one; None where an open input was left out, or where a module
+    gives that output only if it is there.
+    """
     if isinstance(source, tuple):
-        found = (renewed[id(value.step), value.port] for value in source)
+        found = (renewed.get((id(value.step), value.port)) for value in source)
         return tuple(value for value in found if value is not None) or None
-    return renewed[id(source.step), source.port]
+    return renewed.get((id(source.step), source.port))

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from keyword import iskeyword
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 from neumo.graph.collect import collect, unknown_value
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import open_inputs
+from neumo.graph.modes import MODES, Mode
 from neumo.graph.module import NeuralModule
 from neumo.graph.order import cycle_error, find_cycle
 from neumo.graph.relax import check_facets, check_reason, relaxing
@@ -30,7 +31,6 @@ from neumo.types.notation import parse
 from neumo.types.type import NeuralType
 
 _KEYS: Final = ("mode", "inputs", "steps", "outputs", "relax", "silence")
-_MODES: Final = ("both", "train", "infer")
 
 
 @dataclass(frozen=True)
@@ -108,11 +108,11 @@ class GraphReader:
             return False
         return True
 
-    def _mode(self) -> Literal["both", "train", "infer"]:
+    def _mode(self) -> Mode:
         node = self.node.data.get("mode")
-        if node is None or node.data in _MODES:
+        if node is None or node.data in MODES:
             return "both" if node is None else node.data
-        fixes = did_you_mean(str(node.data), _MODES)
+        fixes = did_you_mean(str(node.data), MODES)
         self.scope.refuse(
             f"mode must be both, train or infer, not {node.describe()}", node.place, fixes=fixes
         )

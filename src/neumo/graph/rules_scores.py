@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from neumo.graph.assume import Assume
+from neumo.graph.inputs import is_source
 from neumo.graph.module import signature_of
 from neumo.graph.rules_finding import Finding
-from neumo.graph.rules_view import View, is_source
+from neumo.graph.rules_view import View
 from neumo.graph.value import Step, Value
 from neumo.types import (
     Any_,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from neumo.graph.inputs import GraphInputs
+from neumo.graph.inputs import GraphInputs, is_source
 from neumo.graph.module import NeuralModule, signature_of
 from neumo.graph.multi import MultiData
 from neumo.graph.rules_finding import Finding
 from neumo.graph.rules_padding import measures_rows
-from neumo.graph.rules_view import View, carries_gradient, declared_ports, is_source
+from neumo.graph.rules_view import View, carries_gradient, declared_ports
 from neumo.graph.value import Step, Value
 from neumo.types import (
     Alignment,

@@ -205,11 +205,6 @@ def carries_gradient(value: Value) -> bool:
     return value.type.element.dtype not in _WITHOUT_GRADIENT
 
 
-def is_source(step: Step) -> bool:
-    """Say whether a step is where values come from: a data layer or the open inputs."""
-    return step.module.role == "data" or isinstance(step.module, GraphInputs)
-
-
 def declared_ports(
     module: NeuralModule, kind: Literal["mixes", "targets"], ports: Mapping[str, NeuralType]
 ) -> tuple[str, ...] | None:

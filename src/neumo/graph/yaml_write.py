@@ -10,8 +10,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from neumo.graph.draw_sketch import is_default, is_open, step_names
-from neumo.graph.module import NeuralModule, label_of, module_fields, name_of
+from neumo.graph.draw_sketch import step_names
+from neumo.graph.inputs import is_open
+from neumo.graph.module import NeuralModule, is_default, label_of, module_fields, name_of
 from neumo.graph.recipe import Recipe
 from neumo.graph.registry import kind_of, known_kinds
 from neumo.graph.yaml_fields import field_hints
