@@ -14,26 +14,38 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # stars, so that an editor sees each room's own list; at run time names load one by one
     from neumo.backends.torch.infer_signature import infer_signature as infer_signature
+    from neumo.backends.torch.prove import prove as prove
+    from neumo.backends.torch.registry import implements as implements
     from neumo.backends.torch.wrap import TorchModule as TorchModule
     from neumo.backends.torch.wrap import wrap as wrap
     from neumo.data import *  # noqa: F403
+    from neumo.data.generate import example_batch as example_batch
     from neumo.engine import *  # noqa: F403
+    from neumo.engine.dry_run import dry_run as dry_run
     from neumo.graph import *  # noqa: F403
+    from neumo.graph.learned import learned_facets as learned_facets
+    from neumo.graph.learned import set_learned as set_learned
+    from neumo.graph.yaml import load_recipe as load_recipe
     from neumo.hub import *  # noqa: F403
     from neumo.metrics import *  # noqa: F403
     from neumo.types import *  # noqa: F403
 
 __version__ = "0.1.0"
 
-# Public names by the room that defines them, loaded on first use (PEP 562). A collection (`neumo.asr`) is a
-# room to import from; its names are not repeated here.
+# Public names by the room that lists them, or by the file where a room does not load them for everybody; all
+# load on first use (PEP 562). A collection (`neumo.asr`) is a room to import from; its names are not
+# repeated here.
 _ROOMS: dict[str, tuple[str, ...]] = {
     "neumo.data": ("DataSource", "Manifest", "SpeechSource", "read_audio", "read_manifest", "write_manifest"),
+    "neumo.data.generate": ("example_batch",),
     "neumo.engine": ("Callback", "NeuralFactory", "TrainResult", "compile_plan"),
+    "neumo.engine.dry_run": ("dry_run",),
     "neumo.graph": (
         "DataLayer", "Graph", "Metric", "MultiData", "NeuralModule", "Record", "Signature", "Step", "Value",
         "assume", "collect", "inputs", "relax",
     ),
+    "neumo.graph.learned": ("learned_facets", "set_learned"),
+    "neumo.graph.yaml": ("load_recipe",),
     "neumo.hub": ("Model", "load_model", "save_model"),
     "neumo.metrics": ("CharErrorRate", "WordErrorRate", "char_error_rate", "word_error_rate"),
     "neumo.types": (
@@ -50,7 +62,9 @@ _ROOMS: dict[str, tuple[str, ...]] = {
 _WHERE = {name: room for room, names in _ROOMS.items() for name in names}
 _NEED_TORCH = {  # not in `*`
     "TorchModule": "neumo.backends.torch.wrap",
+    "implements": "neumo.backends.torch.registry",
     "infer_signature": "neumo.backends.torch.infer_signature",
+    "prove": "neumo.backends.torch.prove",
     "wrap": "neumo.backends.torch.wrap",
 }
 _SUBMODULES = ("asr", "backends", "cli", "data", "engine", "graph", "hub", "metrics", "nn", "types")

@@ -238,6 +238,15 @@ def test_a_loaded_model_refuses_what_it_was_not_trained_on(made):
     assert fresh(mel=values.mel, mel_len=values.mel_len)
 
 
+def test_what_was_frozen_has_learned_nothing_when_it_is_saved(tmp_path):
+    recipe = load_recipe(RECIPE)
+    factory = NeuralFactory(device="cpu", progress=False)
+    factory.session.build({"encoder": recipe.modules["encoder"]})
+    factory.freeze(recipe.modules["encoder"])
+    learned = Archive(save_model(tmp_path / "model.neumo", recipe, factory)).card()["learned"]
+    assert "encoder" not in learned
+
+
 def test_weights_of_a_model_file_bring_along_what_they_learned(made):
     path, _, _ = made
     other = RECIPE.replace("n_mels: 32}\n  encoder", "n_mels: 32, hop: 320}\n  encoder")

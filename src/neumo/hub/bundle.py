@@ -99,7 +99,7 @@ def save_model(
         factory.session.save(_modules(graphs), weights)
         card = _completed(card or Card(name=path.stem), graphs, factory)
         steps = [step for graph in whole.graphs.values() for step in graph.steps]
-        card = dataclasses.replace(card, learned=learned_state(_modules(graphs), steps))
+        card = dataclasses.replace(card, learned=learned_state(_modules(graphs), steps, factory.frozen))
         members[WEIGHTS] = weights
         members[CARD] = json.dumps(
             {"format": FORMAT, "neumo": __version__, **card.to_json()}, indent=1
