@@ -2,46 +2,84 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from neumo import (
+    ONE,
+    Acoustic,
     Audio,
     B,
+    CharErrorRate,
     F,
     Graph,
     Ids,
     Lengths,
     LogProbs,
     Loss,
+    Mask,
+    Mel,
     MultiData,
+    Score,
     Speaker,
+    State,
+    Struct,
     T,
     U,
     V,
+    Vocab,
+    clock_of,
     inputs,
+    parse,
+    relax,
 )
-from neumo.asr import (
-    CTCLoss,
-    GreedyCTC,
-    MelSpectrogram,
-)
+from neumo.asr import ConvEncoder, CTCHead, CTCLoss, GreedyCTC, MelSpectrogram, SpeechData
 from neumo.graph.adapters import (
     Exp,
     FullLengths,
+    LengthsToMask,
+    Offset,
+    Pick,
     Resample,
+    Subsample,
     Upsample,
 )
 
+from .language import (
+    PIECES,
+    TAGS,
+    BertLike,
+    CausalLM,
+    OutputLayer,
+    ParallelTexts,
+    PieceEmbedding,
+    PlainTexts,
+    SequenceLoss,
+    SmoothedLoss,
+    SourceEncoder,
+    TaggedTexts,
+    TagHead,
+    TargetDecoder,
+)
 from .matches import right
 from .right_speech import recognise
+from .small import AnyFrontEnd, CachedStep, ForcedAligner, ValidConv
 from .speech import (
+    GERMAN,
     LETTERS,
     PEOPLE,
     AddLosses,
+    AddSkip,
+    Attend,
     ClassLoss,
     CosineScore,
+    Detokenise,
+    Listener,
     Recogniser,
     SpeakerData,
     SpeakerHead,
     StatsPool,
+    StreamingEncoder,
+    spoken,
 )
 from .synthesis import (
     LJ,
@@ -149,3 +187,223 @@ def loss_of_labels_that_nobody_typed() -> Graph:
     )
     assert len(labels) == 29
     return Graph("measure", "infer", {"loss": loss.loss})
+
+
+@right
+def convolutions_without_padding() -> Graph:
+    def shorter(count: Any) -> Any:
+        halved = Subsample(2, "floor")(lengths=Offset(-3)(lengths=count).lengths)
+        return Offset(1)(lengths=halved.lengths).lengths
+
+    opened = inputs(x=Acoustic()[B, F(80), T], n=Lengths(T)[B])
+    conv = ValidConv()
+    one = conv(x=opened.x, n=opened.n)
+    count = shorter(opened.n)
+    two = ValidConv(64)(x=one.x, n=count)
+    mask = LengthsToMask(axis=2)(lengths=shorter(count), like=two.x)
+    return Graph("encode", outputs=Attend(width=64)(encoded=two.x, mask=mask.mask))
+
+
+@right
+def twice_as_fast_and_back() -> Graph:
+    opened = spoken(rate=8000)
+    up = Resample(8000, 16000)(audio=opened.audio, audio_len=opened.audio_len)
+    down = Resample(16000, 8000)(audio=up.audio, audio_len=up.audio_len)
+    front = MelSpectrogram(rate=8000, hop=80, win=160, n_fft=256)
+    return Graph("front", outputs=front(audio=down.audio, audio_len=opened.audio_len))
+
+
+@right
+def two_languages_and_one_encoder() -> Graph:
+    model = Recogniser()
+    both = MultiData(
+        layers=(model.data, SpeechData("de.jsonl", vocab=GERMAN)),
+        names={"text_1": "german", "text_len_1": "german_len"},
+    )()
+    heads = {"text": (model.head, model.ctc), "german": (CTCHead(GERMAN, width=256), CTCLoss(GERMAN))}
+    losses = []
+    for (name, (head, loss)), end in zip(heads.items(), ("", "_1"), strict=True):
+        frames = model.mel(audio=both[f"audio{end}"], audio_len=both[f"audio_len{end}"])
+        states = model.encoder(mel=frames.mel, mel_len=frames.mel_len)
+        losses.append(
+            loss(
+                log_probs=head(encoded=states.encoded).log_probs,
+                log_probs_len=states.encoded_len,
+                targets=both[name],
+                targets_len=both[f"{name}_len"],
+            ).loss
+        )
+    return Graph("train", "train", {"loss": AddLosses()(losses=losses).loss})
+
+
+@right
+def one_embedding_for_both_sides() -> Graph:
+    batch = ParallelTexts(PIECES, PIECES)()
+    embedding, out = PieceEmbedding(PIECES), OutputLayer(PIECES)
+    memory = SourceEncoder(PIECES)(ids=batch.source, mask=batch.source_mask)
+    hidden = TargetDecoder()(
+        embedded=embedding(ids=batch.target).embedded,
+        memory=memory.memory,
+        memory_mask=batch.source_mask,
+    )
+    copied = out(hidden=embedding(ids=batch.source).embedded)
+    loss = SmoothedLoss(PIECES)(
+        log_probs=out(hidden=hidden.hidden).log_probs,
+        targets=batch.labels,
+        targets_mask=batch.target_mask,
+    )
+    return Graph("train", "train", {"loss": loss.loss, "copied": copied.log_probs})
+
+
+@right
+def cache_that_grows_by_one() -> Graph:
+    step = CachedStep()
+    opened = inputs(id=Ids(PIECES)[B, ONE], cache=State("lm")[B, T, F(64)])
+    cache = opened.cache
+    for _ in range(5):
+        said = step(id=opened.id, cache=cache)
+        cache = said.cache
+    assert str(cache.type.axes[1]) == "T + 5"
+    return Graph("say", "infer", {"logits": said.logits, "cache": cache})
+
+
+@right
+def batch_of_one_in_a_stream() -> Graph:
+    opened = inputs(mel=Mel(n_mels=64)[B(1), F(64), T], state=State("encoder")[B(1), F(256), F(20)])
+    return Graph("stream", "infer", StreamingEncoder()(mel=opened.mel, state_in=opened.state))
+
+
+@right
+def one_value_where_several_may_be() -> Graph:
+    opened = inputs(loss=Loss(reduction="mean")[()])
+    return Graph("sum", outputs=AddLosses()(losses=opened.loss))
+
+
+@right
+def loss_of_unknown_reduction() -> Graph:
+    opened = inputs(loss=Loss()[()])
+    graph = Graph("sum", outputs=AddLosses()(losses=[opened.loss]))
+    assert len(graph.assumptions()) == 1
+    return graph
+
+
+@right
+def labels_of_another_name() -> Graph:
+    same = Vocab(list(LETTERS), name="letters")
+    opened = inputs(ids=Ids(same)[B, U], n=Lengths(U)[B])
+    return Graph("write", outputs=Detokenise(LETTERS)(ids=opened.ids, ids_len=opened.n))
+
+
+@right
+def sizes_that_nobody_knows() -> Graph:
+    opened = inputs(mel=parse("Mel(n_mels=64)[B, F=64, ?]"), n=parse("Lengths[B]"))
+    graph = Graph("encode", outputs=ConvEncoder.preset("an4")(mel=opened.mel, mel_len=opened.n))
+    assert graph.assumptions()
+    return graph
+
+
+@right
+def teacher_in_a_graph_for_both() -> Graph:
+    opened = inputs(
+        encoded=Acoustic()[B, F(256), T],
+        n=Lengths(T)[B],
+        text=Ids(PIECES, frame="bos..").only("train")[B, U],
+    )
+    spelt = Listener(PIECES)(encoded=opened.encoded, encoded_len=opened.n, text=opened.text)
+    both = Graph("both", "both", {"log_probs": spelt.log_probs})
+    heard = inputs(encoded=Acoustic()[B, F(256), T], n=Lengths(T)[B])
+    return Graph("infer", "infer", both(encoded=heard.encoded, n=heard.n))
+
+
+@right
+def nested_encoder_without_its_optional_input() -> Graph:
+    opened = inputs(
+        ids=Ids(PIECES, frame="bos..eos")[B, T],
+        mask=Mask(T, true="keep")[B, T],
+        segments=Ids().optional()[B, T],
+    )
+    bert = BertLike(PIECES)(ids=opened.ids, mask=opened.mask, segments=opened.segments)
+    encode = Graph("encode", outputs=bert)
+    batch = TaggedTexts(PIECES, TAGS)()
+    scores = TagHead(TAGS)(hidden=encode(ids=batch.ids, mask=batch.mask).hidden)
+    loss = SequenceLoss(TAGS)(logits=scores.logits, targets=batch.tags)
+    return Graph("train", "train", {"loss": loss.loss})
+
+
+@right
+def clock_relaxed() -> Graph:
+    two = inputs(slow=Acoustic()[B, F(8), T(9).at(50)], fast=Acoustic()[B, F(8), T(9).at(100)])
+    with relax("clock", reason="both were cut to nine frames"):
+        added = AddSkip()(one=two.slow, other=two.fast)
+    return Graph("add", outputs=added)
+
+
+@right
+def front_end_for_every_rate() -> Graph:
+    opened = spoken(rate=8000)
+    frames = AnyFrontEnd()(audio=opened.audio, audio_len=opened.audio_len)
+    assert clock_of(frames.mel.type, 2) == 50
+    return Graph("encode", outputs=ConvEncoder.preset("an4")(mel=frames.mel, mel_len=frames.mel_len))
+
+
+@right
+def list_of_best_texts() -> Graph:
+    best = Struct(ids=Ids(PIECES)[U], score=Score()[()])
+    opened = inputs(best=best[B.list(), F("beam").list()])
+    return Graph("pick", outputs=Pick("ids")(value=opened.best))
+
+
+@right
+def perplexity_in_inference() -> Graph:
+    batch = PlainTexts(PIECES)()
+    scores = CausalLM(PIECES)(ids=batch.ids)
+    loss = SequenceLoss(PIECES, shifted=True)(logits=scores.logits, targets=batch.labels)
+    return Graph("perplexity", "infer", {"loss": loss.loss, "logits": scores.logits})
+
+
+@right
+def synthesis_measured_by_a_recogniser() -> Graph:
+    model = Recogniser()
+    batch = ReadSpeech(vocab=LETTERS)()
+    memory = Tacotron2Encoder(vocab=LETTERS)(text=batch.text, text_len=batch.text_len)
+    said = Tacotron2Free()(encoded=memory.encoded, encoded_len=batch.text_len)
+    samples = Upsample(256)(lengths=said.mel_len)
+    slow = Resample(22050, 16000)(audio=HifiGenerator()(mel=said.mel).audio, audio_len=samples.lengths)
+    frames = model.mel(audio=slow.audio, audio_len=slow.audio_len)
+    states = model.encoder(mel=frames.mel, mel_len=frames.mel_len)
+    best = GreedyCTC(LETTERS)(
+        log_probs=model.head(encoded=states.encoded).log_probs, log_probs_len=states.encoded_len
+    )
+    rate = CharErrorRate(LETTERS)(
+        hypothesis=best.ids,
+        hypothesis_len=best.ids_len,
+        reference=batch.text,
+        reference_len=batch.text_len,
+    )
+    return Graph("evaluate", "infer", {"cer": rate.score})
+
+
+def aligned() -> Any:
+    """Compose a forced alignment."""
+    batch, _, states, scores = Recogniser().compose()
+    return ForcedAligner(LETTERS)(
+        log_probs=scores.log_probs,
+        log_probs_len=states.encoded_len,
+        text=batch.text,
+        text_len=batch.text_len,
+    )
+
+
+@right
+def forced_alignment() -> Graph:
+    return Graph("align", "infer", {"durations": aligned().durations})
+
+
+@right
+def forced_alignment_with_the_rule_silenced() -> Graph:
+    return Graph(
+        "align",
+        "infer",
+        {"durations": aligned().durations},
+        silence={"target-in-inference": "the text is what is aligned"},
+    )

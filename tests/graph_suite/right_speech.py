@@ -6,6 +6,7 @@ from typing import Any
 
 from neumo import (
     Acoustic,
+    AtLeast,
     Audio,
     B,
     CharErrorRate,
@@ -67,6 +68,7 @@ from .language import (
     SmoothedLoss,
 )
 from .matches import right
+from .small import Sink
 from .speech import (
     LETTERS,
     PEOPLE,
@@ -478,10 +480,6 @@ def some_spectrogram_known_to_be_mel() -> Graph:
 @right
 def known_vocabulary_with_more_behind() -> Graph:
     opened = inputs(ids=Ids(PIECES, frame="bos..eos")[B, T], mask=Mask(T, true="keep")[B, T])
-    from neumo import AtLeast
-
-    from .speech import Sink
-
     taken = Sink(AtLeast(LARGER))(ids=opened.ids)
     return Graph("count", outputs={"n": taken.lengths, "mask": opened.mask})
 

@@ -13,10 +13,12 @@ from . import right_across, right_language, right_speech, right_synthesis  # noq
 from .matches import RIGHT
 
 # What is refused so far and should not be: the name of the graph, and why.
-KNOWN: dict[str, str] = {}
+KNOWN: dict[str, str] = {
+    "forced_alignment": "an alignment is taken for a prediction of the text",
+}
 
 # Those that differ in something that is let pass, with a warning.
-WARNED = {"floor_relaxed", "another_window_for_fresh_weights"}
+WARNED = {"floor_relaxed", "another_window_for_fresh_weights", "clock_relaxed"}
 
 
 def cases() -> list[Any]:
@@ -28,7 +30,9 @@ def cases() -> list[Any]:
 @pytest.mark.parametrize("build", cases())
 def test_right_graph_is_accepted(build: Callable[[], Graph]) -> None:
     graph = build()
-    assert [finding for finding in graph.findings() if finding.severity == "error"] == []
+    assert [
+        finding for finding in graph.findings() if finding.severity == "error" and not finding.silenced
+    ] == []
     assert bool(graph.warnings()) == (build.__name__ in WARNED)
 
 

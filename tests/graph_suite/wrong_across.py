@@ -8,54 +8,73 @@ from neumo import (
     Acoustic,
     Audio,
     B,
+    Durations,
     F,
     Features,
+    Graph,
     Ids,
+    Item,
     Lengths,
+    Logits,
     LogProbs,
     Loss,
+    Mask,
     Mel,
     MultiData,
+    Pitch,
     Strings,
     T,
     Text,
     U,
     V,
+    Vocab,
+    WordErrorRate,
     collect,
     inputs,
 )
-from neumo.asr import ConvEncoder, CTCHead, GreedyCTC, MelSpectrogram, SpeechData
-from neumo.graph.adapters import Append, Concat, LengthsToMask, Pick, Unstack, Upsample
+from neumo.asr import ConvEncoder, CTCHead, GreedyCTC, MelSpectrogram, SpeechData, SpeedPerturb
+from neumo.graph.adapters import Append, Concat, LengthsToMask, Pick, Resample, Unstack, Upsample
 
 from .language import (
     PIECES,
     TAGS,
     BeamOfTranslations,
     BertLike,
+    CausalLM,
     PlainTexts,
+    SequenceLoss,
     SourceEncoder,
     TaggedTexts,
     TargetDecoder,
     WordPieces,
 )
 from .mistakes import wrong
+from .small import PhoneLine
 from .speech import (
     LETTERS,
     AddLosses,
+    Attend,
+    ClassLoss,
     CosineScore,
     CTCBeam,
     Detokenise,
     Normed,
-    PhoneLine,
     Recogniser,
     StatsPool,
+    StreamingEncoder,
     spoken,
 )
 from .synthesis import (
+    GRAPHEMES,
     LJ,
+    PHONEMES,
     AddVoice,
+    CountFrames,
+    Expand,
     FrameDecoder,
     HifiGenerator,
+    MelError,
+    PitchEmbedding,
     ReadSpeech,
     SoftAligner,
     Tacotron2Encoder,
@@ -293,3 +312,169 @@ def texts_written_twice() -> object:
 def two_channels_in_one_axis() -> object:
     opened = inputs(audio=Audio(rate=16000, peak=1.0, channels=2)[B, T], n=Lengths(T)[B])
     return PhoneLine()(audio=opened.audio, audio_len=opened.n)
+
+
+@wrong("general", "SpeechData.text", "WordErrorRate.hypothesis", "Hypotheses")
+def reference_measured_against_itself() -> object:
+    batch = SpeechData("dev.jsonl", vocab=LETTERS)()
+    return WordErrorRate(LETTERS)(
+        hypothesis=batch.text,
+        hypothesis_len=batch.text_len,
+        reference=batch.text,
+        reference_len=batch.text_len,
+    )
+
+
+@wrong("general", "SpeechData.text", "WordErrorRate.hypothesis", "hypothesis=best.ids")
+def hypothesis_and_reference_swapped() -> object:
+    batch, _, states, scores = Recogniser().compose()
+    best = GreedyCTC(LETTERS)(log_probs=scores.log_probs, log_probs_len=states.encoded_len)
+    return WordErrorRate(LETTERS)(
+        hypothesis=batch.text,
+        hypothesis_len=batch.text_len,
+        reference=best.ids,
+        reference_len=best.ids_len,
+    )
+
+
+@wrong(
+    "lengths",
+    "inputs.audio_len",
+    "MelSpectrogram.audio_len",
+    "rounded otherwise",
+    "audio_len=down.audio_len",
+)
+def resampled_there_and_back() -> object:
+    opened = spoken()
+    up = Resample(16000, 22050)(audio=opened.audio, audio_len=opened.audio_len)
+    down = Resample(22050, 16000)(audio=up.audio, audio_len=up.audio_len)
+    return MelSpectrogram()(audio=down.audio, audio_len=opened.audio_len)
+
+
+@wrong("size lengths", "inputs.mel", "MelError.target", "counts other frames", "!symbols")
+def durations_of_another_reading() -> object:
+    frames = T("frames")
+    opened = inputs(
+        encoded=Text()[B, U, F(512)],
+        durations=Durations(T, unit="frames", scale="linear")[B, U],
+        mel=LJ[B, F(80), frames],
+        mel_len=Lengths(frames)[B],
+    )
+    expanded = Expand()(encoded=opened.encoded, durations=opened.durations)
+    said = FrameDecoder()(expanded=expanded.expanded, expanded_len=expanded.expanded_len)
+    return MelError()(said=said.mel, target=opened.mel, target_len=opened.mel_len)
+
+
+@wrong("output", "SpeechData gives no 'text'", "!did you mean item")
+def text_of_a_layer_without_vocabulary() -> object:
+    batch = SpeechData("test.jsonl")()
+    return Tacotron2Encoder(LETTERS)(text=batch.text, text_len=batch.text_len)
+
+
+@wrong("vocab", "inputs.ids", "Detokenise.ids", "'c' only there", "!Detokenise with vocab=en ")
+def labels_of_the_same_name() -> object:
+    opened = inputs(ids=Ids(Vocab("abc", name="en"))[B, U], n=Lengths(U)[B])
+    return Detokenise(Vocab("abd", name="en"))(ids=opened.ids, ids_len=opened.n)
+
+
+@wrong(
+    "lengths",
+    "SpeechData.audio_len",
+    "MelSpectrogram.audio_len",
+    "SpeedPerturb",
+    "audio_len=faster.audio_len",
+)
+def lengths_of_before_a_nested_graph() -> object:
+    opened = spoken()
+    perturbed = SpeedPerturb()(audio=opened.audio, audio_len=opened.audio_len)
+    graph = Graph("faster", outputs=perturbed)
+    batch = SpeechData("train.jsonl", vocab=LETTERS)()
+    faster = graph(audio=batch.audio, audio_len=batch.audio_len)
+    return MelSpectrogram()(audio=faster.audio, audio_len=batch.audio_len)
+
+
+@wrong(
+    "lengths",
+    "call 2 of MelSpectrogram",
+    "ConvEncoder.mel_len",
+    "MultiData.audio_1",
+    "mel_len=one.mel_len",
+)
+def lengths_of_the_other_call_of_a_graph() -> object:
+    opened = spoken()
+    frames = MelSpectrogram()(audio=opened.audio, audio_len=opened.audio_len)
+    front = Graph("front", outputs=frames)
+    both = MultiData(layers=(SpeechData("a.jsonl", vocab=LETTERS), SpeechData("b.jsonl")))()
+    one = front(audio=both.audio, audio_len=both.audio_len)
+    two = front(audio=both.audio_1, audio_len=both.audio_len_1)
+    return ConvEncoder.preset("an4")(mel=one.mel, mel_len=two.mel_len)
+
+
+@wrong("size", "inputs.labels", "SequenceLoss.targets", "It is 1 too short")
+def labels_one_shorter_than_the_scores() -> object:
+    opened = inputs(
+        ids=Ids(PIECES, shifted=False)[B, T], labels=Ids(PIECES, pad=-100, shifted=True)[B, T - 1]
+    )
+    scores = CausalLM(PIECES)(ids=opened.ids)
+    return SequenceLoss(PIECES, shifted=True)(logits=scores.logits, targets=opened.labels)
+
+
+@wrong("axes axes", "inputs.one", "Concat.first", "Append")
+def sequences_put_side_by_side() -> object:
+    opened = inputs(one=Acoustic()[B, F(64), T], other=Acoustic()[B, F(64), U])
+    return Concat(axis=2)(first=opened.one, second=opened.other)
+
+
+@wrong("element", "inputs.item", "ClassLoss.labels", "Item is not Ids")
+def index_of_an_utterance_for_a_label() -> object:
+    opened = inputs(logits=Logits(TAGS)[B, V(TAGS)], item=Item()[B])
+    return ClassLoss(TAGS)(logits=opened.logits, labels=opened.item)
+
+
+@wrong("facet", "inputs.pitch", "PitchEmbedding.pitch", "unit is semitones, not ln_hz")
+def pitch_in_semitones() -> object:
+    opened = inputs(x=Text()[B, U, F(512)], pitch=Pitch(unit="semitones", norm="per_speaker")[B, U])
+    return PitchEmbedding()(encoded=opened.x, pitch=opened.pitch)
+
+
+@wrong("mask", "inputs.mask", "Attend.mask", "It is always 64, but T changes")
+def mask_of_features_for_frames() -> object:
+    opened = inputs(x=Acoustic()[B, F(64), T], mask=Mask(F(64), true="keep")[B, F(64)])
+    return Attend(width=64)(encoded=opened.x, mask=opened.mask)
+
+
+@wrong(
+    "size",
+    "StreamingEncoder.state_out",
+    "StreamingEncoder_2.state_in",
+    "20 features, not 40",
+    "build StreamingEncoder_2 with context=20",
+)
+def state_of_another_size() -> object:
+    first, second = StreamingEncoder(context=20), StreamingEncoder(context=40)
+    opened = inputs(mel=Mel(n_mels=64)[B, F(64), T], state=first.signature().takes["state_in"])
+    states = first(mel=opened.mel, state_in=opened.state)
+    return second(mel=opened.mel, state_in=states.state_out)
+
+
+@wrong("size", "CountFrames.durations", "Expand.durations", "inputs.letters", "inputs.sounds")
+def durations_of_letters_for_sounds() -> object:
+    frames = T("frames")
+    opened = inputs(
+        sounds=Ids(PHONEMES)[B, U],
+        sounds_len=Lengths(U)[B],
+        letters=Ids(GRAPHEMES)[B, T],
+        letters_len=Lengths(T)[B],
+        mel=LJ[B, F(80), frames],
+        mel_len=Lengths(frames)[B],
+    )
+    spelt = Tacotron2Encoder(GRAPHEMES)(text=opened.letters, text_len=opened.letters_len)
+    paths = SoftAligner()(
+        encoded=spelt.encoded,
+        encoded_len=opened.letters_len,
+        mel=opened.mel,
+        mel_len=opened.mel_len,
+    )
+    lasts = CountFrames()(path=paths.hard)
+    said = Tacotron2Encoder()(text=opened.sounds, text_len=opened.sounds_len)
+    return Expand()(encoded=said.encoded, durations=lasts.durations)

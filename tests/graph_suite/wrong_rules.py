@@ -39,16 +39,12 @@ from .language import (
     TagHead,
 )
 from .mistakes import wrong
+from .small import AnyEmbedding, JoinedTexts, MeanOfFrames, Rescorer, SpellOut
 from .speech import (
     GERMAN,
     LETTERS,
-    AnyEmbedding,
-    JoinedTexts,
     Listener,
-    MeanOfFrames,
     Recogniser,
-    Rescorer,
-    SpellOut,
     spoken,
 )
 from .synthesis import (
