@@ -20,7 +20,7 @@ from neumo.graph.order import cycle_error, find_cycle
 from neumo.graph.relax import check_facets, check_reason, relaxing
 from neumo.graph.silence import check_silence
 from neumo.graph.source import TextSite
-from neumo.graph.value import Record, Value
+from neumo.graph.value import Record, Value, values_of
 from neumo.graph.yaml_fields import read_object
 from neumo.graph.yaml_read import Node, YamlPlace
 from neumo.graph.yaml_scope import Scope, Spoilt, known_names, located
@@ -181,7 +181,7 @@ class GraphReader:
         except NeumoError as error:
             self.scope.note(error, self.node.data["inputs"].key)
             return
-        self.values.update(_values(record))
+        self.values.update(values_of(record))
 
     def _parse_steps(self) -> dict[str, Call | None]:
         calls: dict[str, Call | None] = {}
@@ -277,7 +277,7 @@ class GraphReader:
         return self._output(found, reference)
 
     def _output(self, record: Record, reference: Reference) -> Value:
-        ports = _values(record)
+        ports = values_of(record)
         if reference.port is None and len(ports) == 1:
             return next(iter(ports.values()))
         if reference.port in ports:
@@ -346,7 +346,7 @@ class GraphReader:
             record = self.values.get(step)
             if step in feeding or not isinstance(record, Record):
                 continue
-            for port, value in _values(record).items():
+            for port, value in values_of(record).items():
                 outputs[port if port not in outputs else f"{step}_{port}"] = value
         return outputs
 
@@ -365,10 +365,6 @@ class GraphReader:
 def _named_in(error: ConfigError, facets: Node) -> YamlPlace:
     """Find the facet that an error is about."""
     return next((part.place for part in facets.items if repr(part.data) in error.what), facets.place)
-
-
-def _values(record: Record) -> dict[str, Value]:
-    return record._asdict()  # pyright: ignore[reportPrivateUsage]
 
 
 def _uses(call: Call | None) -> list[str]:

@@ -100,10 +100,6 @@ def _by_text(found: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _holds_paths(cls: type[NeuralModule], name: str) -> bool:
-    from neumo.graph.yaml_fields import field_hints
+    from neumo.graph.yaml_fields import field_hints, mentions_path
 
-    return _mentions_path(field_hints(cls)[name])
-
-
-def _mentions_path(hint: Any) -> bool:
-    return hint is Path or any(_mentions_path(part) for part in getattr(hint, "__args__", ()))
+    return mentions_path(field_hints(cls)[name])

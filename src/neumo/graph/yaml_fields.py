@@ -124,6 +124,11 @@ def field_hints(cls: type) -> dict[str, Any]:
     return {field.name: _resolve(cls, field) for field in dataclasses.fields(cls) if field.init}
 
 
+def mentions_path(hint: Any) -> bool:
+    """Say whether an annotation allows a path, such as `Path | None` or `tuple[Path, ...]`."""
+    return hint is Path or any(mentions_path(part) for part in getattr(hint, "__args__", ()))
+
+
 def keyword_hints(call: Callable[..., Any]) -> dict[str, Any]:
     """Give the keyword-only settings of a function, with their annotations as types."""
     try:

@@ -15,7 +15,7 @@ from neumo.graph.inputs import is_open
 from neumo.graph.module import NeuralModule, is_default, label_of, module_fields, name_of
 from neumo.graph.recipe import Recipe
 from neumo.graph.registry import kind_of, known_kinds
-from neumo.graph.yaml_fields import field_hints
+from neumo.graph.yaml_fields import field_hints, mentions_path
 from neumo.graph.yaml_read import add_core_schema
 from neumo.types.element import Element
 from neumo.types.errors import ConfigError
@@ -112,7 +112,7 @@ class _Writer:
         """Turn the value of a field into what YAML holds."""
         if value is None or isinstance(value, bool | int | float):
             return value
-        if isinstance(value, Path) or (isinstance(value, str) and _mentions_path(hint)):
+        if isinstance(value, Path) or (isinstance(value, str) and mentions_path(hint)):
             return self._path(str(value))
         if isinstance(value, str):
             return value
@@ -248,10 +248,6 @@ def _free(name: str, taken: set[str]) -> str:
     while f"{stem}{number}" in taken:
         number += 1
     return f"{stem}{number}"
-
-
-def _mentions_path(hint: Any) -> bool:
-    return hint is Path or any(_mentions_path(part) for part in getattr(hint, "__args__", ()))
 
 
 def _vocab(name: str, vocab: Vocab) -> dict[str, Any]:
