@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 
 from neumo.engine import AdamW, NeuralFactory
 from neumo.graph.graph import Graph
@@ -100,12 +103,11 @@ def test_weights_bring_it_along_wherever_they_are_loaded_from(tmp_path: Path) ->
         assert learned_facets(line) == {"x": Acoustic("one")}
         with pytest.raises(PortError, match="space is two, not one"):
             factory().load(use(Line().named("line"), "two"), path)
-    alone = Line().named("line")
-    maker = factory()
-    maker.load(use(alone, "one"), checkpoint, modules=["line"])
-    plain = tmp_path / "plain" / "weights.safetensors"
-    plain.parent.mkdir()
-    maker.save(use(alone, "one"), plain)
+
+
+def test_a_state_beside_a_file_of_weights_alone_is_read_with_care(tmp_path: Path) -> None:
+    plain = tmp_path / "weights.safetensors"
+    save_file({name: torch.tensor(a) for name, a in weights().items()}, plain)
     fresh = Line().named("line")
     factory().load(use(fresh, "two"), plain)
     assert learned_facets(fresh) == {}
@@ -114,3 +116,91 @@ def test_weights_bring_it_along_wherever_they_are_loaded_from(tmp_path: Path) ->
     (plain.parent / "state.json").write_text('{"learned": 3}')
     with pytest.raises(CheckpointError, match=r"3 is no\s+mapping"):
         factory().load(use(fresh, "two"), plain)
+
+
+def weights() -> dict[str, Any]:
+    return factory().weights(use(Line().named("line"), "one"))
+
+
+def saved(path: Path, name: str = "line") -> Path:
+    """A file of weights that a training made, saved by themselves."""
+    line = Line().named(name)
+    fit(line).save(use(line, "one"), path)
+    return path
+
+
+def test_weights_saved_by_themselves_carry_it_in_their_metadata(tmp_path: Path) -> None:
+    path = saved(tmp_path / "line.safetensors")
+    with safe_open(path, "pt") as file:
+        notes = file.metadata()
+    assert json.loads(notes["neumo.learned"]) == {"line": {"x": {"element": "Acoustic", "space": "one"}}}
+    fresh = Line().named("line")
+    factory().load(use(fresh, "one"), path)
+    assert learned_facets(fresh) == {"x": Acoustic("one")}
+    with pytest.raises(PortError, match="space is two, not one"):
+        use(fresh, "two")
+    with pytest.raises(PortError, match=r"learned in training\s+\(line.safetensors\)"):
+        factory().load(use(Line().named("line"), "two"), path)
+
+
+def test_fresh_weights_have_learned_nothing_whatever_lies_beside_their_file(tmp_path: Path) -> None:
+    factory().save(use(Line().named("line"), "one"), tmp_path / "line.safetensors")
+    (tmp_path / "state.json").write_text(json.dumps({"learned": {"line": {"x": {"element": "Acoustic"}}}}))
+    fresh = Line().named("line")
+    factory().load(use(fresh, "two"), tmp_path / "line.safetensors")
+    assert learned_facets(fresh) == {}
+
+
+def test_it_goes_with_the_weights_under_other_names(tmp_path: Path) -> None:
+    path = saved(tmp_path / "enc.safetensors", "enc")
+    line, other = Line().named("line"), Line().named("other")
+    opened = inputs(x=Acoustic("one")[B, F(3)])
+    both = Graph("both", "infer", {"a": line(x=opened.x).y, "b": other(x=opened.x).y})
+    factory().load(both, path, modules=["line"], rename={"enc": "line"})
+    assert (learned_facets(line), learned_facets(other)) == ({"x": Acoustic("one")}, {})
+    alone = Line()
+    factory().load(alone, path, rename=lambda name: name.removeprefix("enc."))
+    assert learned_facets(alone) == {"x": Acoustic("one")}
+
+
+def test_a_module_saved_alone_gives_it_to_a_module_of_a_graph(tmp_path: Path) -> None:
+    line = Line().named("line")
+    fit(line).save(line, tmp_path / "line.safetensors")
+    again, alone = Line().named("again"), Line()
+    factory().load(alone, tmp_path / "line.safetensors")
+    assert learned_facets(alone) == {"x": Acoustic("one")}
+    factory().load(use(again, "one"), tmp_path / "line.safetensors", rename=lambda name: f"again.{name}")
+    assert learned_facets(again) == {"x": Acoustic("one")}
+
+
+def test_a_partial_load_gives_it_where_it_gives_weights(tmp_path: Path) -> None:
+    path = saved(tmp_path / "line.safetensors")
+    norm, wide = Line(norm=True).named("line"), Line(width=1, norm=True).named("line")
+    assert factory().load(use(norm, "one"), path, partial=True)
+    assert learned_facets(norm) == {"x": Acoustic("one")}
+    narrow = Graph("use", "infer", wide(x=inputs(x=Acoustic("two")[B, F(1)]).x))
+    left = factory().load(narrow, path, partial=True, rename={"line.linear.bias": "line.bias"})
+    assert any(row.startswith("shape") for row in left)
+    assert learned_facets(wide) == {}
+
+
+@pytest.mark.parametrize(
+    ("note", "words"),
+    [
+        ("{", "'{' is no JSON"),
+        ("[]", "[] is no mapping"),
+        ('{"line": {"x": {"element": "Acustic"}}}', "there is no element 'Acustic'"),
+        ('{"line": {"x": {"element": "Acoustic", "colour": "red"}}}', "colour"),
+    ],
+)
+def test_metadata_that_says_nonsense_is_refused_before_any_weight_changes(
+    tmp_path: Path, note: str, words: str
+) -> None:
+    tensors = {name: torch.ones_like(torch.tensor(array)) for name, array in weights().items()}
+    save_file(tensors, tmp_path / "line.safetensors", metadata={"neumo.learned": note})
+    maker, right = factory(), use(Line().named("line"), "one")
+    before = maker.weights(right)
+    with pytest.raises(CheckpointError) as caught:
+        maker.load(right, tmp_path / "line.safetensors")
+    assert words in " ".join(str(caught.value).split())
+    assert all((maker.weights(right)[name] == before[name]).all() for name in before)

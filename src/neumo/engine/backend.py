@@ -227,8 +227,8 @@ class Session(Protocol):
         """Put arrays into some modules; returns what a partial load left out. Raises `CheckpointError`."""
         ...
 
-    def save(self, modules: Mapping[str, NeuralModule], path: Path) -> None:
-        """Write the weights of some modules to a safetensors file."""
+    def save(self, modules: Mapping[str, NeuralModule], path: Path, *, notes: Mapping[str, str]) -> None:
+        """Write the weights of some modules to a safetensors file, with texts as its metadata."""
         ...
 
     def read(self, path: Path) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,9 +20,18 @@ from neumo.engine.prepare import train
 from neumo.engine.schedules import ScheduleLike
 from neumo.engine.train import TrainResult
 from neumo.engine.verify import Verify, check_level
-from neumo.engine.weight_files import learned_beside, weights_file
-from neumo.engine.weight_names import Change, Rename, check_modules, renamed, select, transformed
-from neumo.graph.learned import check_learned, restore_learned
+from neumo.engine.weight_files import LEARNED, learned_in, weights_file
+from neumo.engine.weight_names import (
+    Change,
+    Rename,
+    check_modules,
+    owned,
+    renamed,
+    select,
+    transformed,
+    unused_names,
+)
+from neumo.graph.learned import check_learned, learned_data, read_learned, set_learned
 from neumo.graph.module import NeuralModule, label_of
 from neumo.types.errors import ConfigError
 
@@ -313,8 +323,12 @@ class NeuralFactory:
     def save(
         self, graph: Graph | NeuralModule, path: str | Path, *, modules: Collection[str] | None = None
     ) -> None:
-        """Write the weights of a graph, or of some of its modules by name, to a safetensors file."""
-        self.session.save(_some(graph, modules), Path(path))
+        """Write the weights of a graph, or of some of its modules by name, to a safetensors file.
+
+        What the modules have learned in training (`learned_facets`) is part of its metadata.
+        """
+        chosen = _some(graph, modules)
+        self.session.save(chosen, Path(path), notes={LEARNED: json.dumps(learned_data(chosen))})
 
     def load(
         self,
@@ -331,16 +345,20 @@ class NeuralFactory:
 
         Of a checkpoint the averaged weights are taken if it has them. `modules` restores some modules by name
         and leaves the others, in the graph and in the file, alone. `rename`, `transform` and `partial` are as
-        for `load_weights`. Raises `CheckpointError` with a table of what differs, and `PortError` where the
-        graph connects what a module did not learn.
+        for `load_weights`. With its weights a module gets what it learned in training. Raises
+        `CheckpointError` with a table of what differs, and `PortError` where the graph connects what a module
+        did not learn.
         """
         chosen = _some(graph, modules)
         with weights_file(Path(path)) as file:
-            arrays = transformed(renamed(self.session.read(file), rename), transform)
+            found = self.session.read(file)
+            learned = read_learned(learned_in(file), source=Path(path).name)
+            arrays = transformed(renamed(found, rename), transform)
             if modules is not None:
                 arrays = {name: a for name, a in arrays.items() if name.partition(".")[0] in chosen}
             left = self.session.load_weights(chosen, arrays, partial=partial)
-            restore_learned(chosen, learned_beside(file), source=Path(path).name)
+        for name, elements in owned(learned, found, rename, chosen, unused=unused_names(left)).items():
+            set_learned(chosen[name], elements, source=Path(path).name)
         check_learned(getattr(graph, "steps", ()))
         return left
 

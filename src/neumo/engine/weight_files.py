@@ -14,6 +14,7 @@ from neumo.engine.checkpoint import STATE, CheckpointStore
 from neumo.types.errors import CheckpointError
 
 MODEL_SUFFIX: Final = ".neumo"
+LEARNED: Final = "neumo.learned"  # what the modules of a weights file learned, as JSON, in its metadata
 _MEMBER: Final = "weights.safetensors"  # of a model file
 
 
@@ -36,8 +37,27 @@ def weights_file(path: Path) -> Generator[Path]:
         yield archive.copy(_MEMBER, Path(folder) / _MEMBER)
 
 
-def learned_beside(file: Path) -> Any:
-    """Give what the modules of a weights file learned: the state beside it says so, if there is one."""
+def learned_in(file: Path) -> Any:
+    """Give what the modules of a weights file learned: its own metadata, or the state beside it, says so.
+
+    The file is one that a backend has read. Raises `CheckpointError` where the metadata is no JSON.
+    """
+    with file.open("rb") as stream:  # a safetensors file begins with the length of its header, and the header
+        header: Any = json.loads(stream.read(int.from_bytes(stream.read(8), "little")))
+    text: Any = header.get("__metadata__", {}).get(LEARNED)
+    if text is None:
+        return _learned_beside(file)
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise CheckpointError(
+            f"what the modules of {file.name} learned cannot be read: {text!r} is no JSON",
+            code="model-card",
+            fixes=["write the file again: factory.save(graph, path)"],
+        ) from None
+
+
+def _learned_beside(file: Path) -> Any:
     try:
         state: Any = json.loads((file.parent / STATE).read_text(encoding="utf-8"))
     except (OSError, ValueError):

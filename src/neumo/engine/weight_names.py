@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from neumo.types.errors import CheckpointError, GraphError, did_you_mean
 
@@ -14,6 +15,9 @@ Chosen: TypeAlias = dict[str, "tuple[str, ...] | None"]  # by module: some of it
 Rename: TypeAlias = Mapping[str, str] | Callable[[str], "str | None"]
 Change: TypeAlias = Literal["transpose"] | Callable[[Any], Any]
 
+Entry = TypeVar("Entry")
+
+_WENT_NOWHERE = re.compile(r"(?:left over|shape|numbers) +(\S+)")
 _SHOWN = 6  # names listed in a message
 
 
@@ -109,6 +113,45 @@ def renamed(arrays: Mapping[str, Any], rename: Rename | None) -> dict[str, Any]:
             )
         found[new], before[new] = array, old
     return found
+
+
+def owned(
+    entries: Mapping[str, Entry],
+    arrays: Iterable[str],
+    rename: Rename | None,
+    modules: Collection[str],
+    *,
+    unused: Collection[str] = (),
+) -> dict[str, Entry]:
+    """Give what a file says of its modules to the modules that get their weights.
+
+    >>> owned({"enc": 1, "dec": 2}, ["enc.w", "dec.w"], {"enc": "first"}, ["first", "second"])
+    {'first': 1}
+    >>> owned({"": 1}, ["w"], lambda name: f"head.{name}", ["head"], unused=["head.w"])
+    {}
+
+    `arrays` are the names in the file, `unused` those of arrays, as they were renamed, that went nowhere. A
+    module that gets the weights of several modules, or a part of one that was divided, gets nothing.
+    """
+    names = list(arrays)
+    change = rename if callable(rename) else _by_start(rename or {}, dict.fromkeys(names))
+    found: dict[str, list[Entry]] = {}
+    for module, entry in entries.items():
+        changed = [change(name) for name in names if not module or name.startswith(f"{module}.")]
+        kept = [name for name in changed if name is not None and name not in unused]
+        heads = {"" if "" in modules else name.partition(".")[0] for name in kept}
+        if len(heads) == 1:
+            found.setdefault(heads.pop(), []).append(entry)
+    return {head: one[0] for head, one in found.items() if head in modules and len(one) == 1}
+
+
+def unused_names(left: Iterable[str]) -> set[str]:
+    """Read in what a partial load left out the names of the arrays that went nowhere.
+
+    >>> sorted(unused_names(["left over  enc.v 3", "shape      enc.w is 3 in the file, 4 in the model"]))
+    ['enc.v', 'enc.w']
+    """
+    return {hit[1] for row in left if (hit := _WENT_NOWHERE.match(row))}
 
 
 def transformed(arrays: Mapping[str, Any], transform: Mapping[str, Change] | None) -> dict[str, Any]:

@@ -187,14 +187,38 @@ def learned_state(
     }
 
 
+def learned_data(names: Mapping[str, NeuralModule]) -> dict[str, Any]:
+    """Write what modules have learned so far as plain values, by their names, for a file.
+
+    >>> from neumo.graph.adapters import LogSoftmax
+    >>> module = LogSoftmax()
+    >>> set_learned(module, {"logits": Element()})
+    >>> learned_data({"decoder": module, "other": LogSoftmax()})
+    {'decoder': {'logits': {'element': 'Element'}}}
+    """
+    return {
+        name: {port: _data(element) for port, element in learned_facets(module).items()}
+        for name, module in names.items()
+        if learned_of(module) is not None
+    }
+
+
+def read_learned(data: Any, *, source: str) -> dict[str, dict[str, Element]]:
+    """Read what a file says that its modules learned, by module and port; raises `CheckpointError`."""
+    return {
+        name: {port: _element(entry, source) for port, entry in _items(ports, source)}
+        for name, ports in _items(data, source)
+    }
+
+
 def restore_learned(names: Mapping[str, NeuralModule], data: Any, *, source: str) -> None:
-    """Give modules what a file says that they learned; raises `CheckpointError` if it cannot be read."""
-    for name, ports in _items(data, source):
-        module = names.get(name)
-        if module is None or not module.trainable:
-            continue
-        elements = {port: _element(entry, source) for port, entry in _items(ports, source)}
-        set_learned(module, elements, source=source)
+    """Give modules what a file says that they learned; raises `CheckpointError` if it cannot be read.
+
+    Nothing is given to any of them unless all of it can be read.
+    """
+    wanted = {name: ports for name, ports in _items(data, source) if name in names and names[name].trainable}
+    for name, elements in read_learned(wanted, source=source).items():
+        set_learned(names[name], elements, source=source)
 
 
 def _items(data: Any, source: str) -> Iterable[tuple[str, Any]]:

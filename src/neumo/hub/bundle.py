@@ -14,6 +14,7 @@ from typing import Any
 from neumo import __version__
 from neumo.asr.transcribe import Recording, Transcriber, Transcript
 from neumo.engine.factory import NeuralFactory
+from neumo.engine.weight_files import LEARNED
 from neumo.graph.graph import Graph
 from neumo.graph.learned import learned_state, restore_learned
 from neumo.graph.module import NeuralModule
@@ -96,10 +97,11 @@ def save_model(
     path = Path(path)
     with tempfile.TemporaryDirectory() as folder:
         weights = Path(folder) / WEIGHTS
-        factory.session.save(_modules(graphs), weights)
-        card = _completed(card or Card(name=path.stem), graphs, factory)
         steps = [step for graph in whole.graphs.values() for step in graph.steps]
-        card = dataclasses.replace(card, learned=learned_state(_modules(graphs), steps, factory.frozen))
+        learned = learned_state(_modules(graphs), steps, factory.frozen)
+        factory.session.save(_modules(graphs), weights, notes={LEARNED: json.dumps(learned)})
+        card = _completed(card or Card(name=path.stem), graphs, factory)
+        card = dataclasses.replace(card, learned=learned)
         members[WEIGHTS] = weights
         members[CARD] = json.dumps(
             {"format": FORMAT, "neumo": __version__, **card.to_json()}, indent=1

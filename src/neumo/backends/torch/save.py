@@ -10,12 +10,16 @@ from torch import Tensor, nn
 
 from neumo.types.errors import CheckpointError
 
+_NOTHING: Mapping[str, str] = {}
 _SHOWN = 12  # rows of a table of differences
 _SMALL = 1 << 20  # numbers that a module may have beyond those of its file before it is suspect
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write named tensors to a safetensors file; weights that share memory are written each on its own."""
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, str] = _NOTHING) -> None:
+    """Write named tensors to a safetensors file, with texts as its metadata.
+
+    Weights that share memory are written each on its own.
+    """
     from safetensors.torch import save_file
 
     seen: set[int] = set()
@@ -25,7 +29,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
         memory = plain.untyped_storage().data_ptr()
         whole[name] = plain.clone() if memory in seen or _is_part(plain) else plain
         seen.add(memory)
-    save_file(whole, str(path), metadata={"format": "pt"})
+    save_file(whole, str(path), metadata={"format": "pt", **notes})
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

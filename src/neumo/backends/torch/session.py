@@ -266,10 +266,10 @@ class TorchSession:
         tops = tuple(f"{name}." if name else "" for name in planned)
         check_sizes(planned, {name: value for name, value in tensors.items() if name.startswith(tops)})
 
-    def save(self, modules: Mapping[str, NeuralModule], path: Path) -> None:
-        """Write the weights of some modules to a safetensors file."""
+    def save(self, modules: Mapping[str, NeuralModule], path: Path, *, notes: Mapping[str, str]) -> None:
+        """Write the weights of some modules to a safetensors file, with texts as its metadata."""
         self.build(modules)
-        write_tensors(path, state_of(self._modules(modules)))
+        write_tensors(path, state_of(self._modules(modules)), notes)
 
     def read(self, path: Path) -> dict[str, Tensor]:
         """Read a safetensors file; raises `CheckpointError`."""
