@@ -74,6 +74,11 @@ def codes(wanted: Any, given_type: Any) -> list[str]:
 # how they are made
 
 
+def test_a_stated_field_takes_any_size_whatever_its_symbols_are_called() -> None:
+    longer = Answer(text=Answer().fields["text"].with_axes(B, U + 1))
+    assert str(longer.fields["text"].axes[1]) == "U + 1"
+
+
 def test_a_struct_has_fields_and_no_facets() -> None:
     struct = Struct(text=Ids(AB)[B, U], score=Score()[B])
     assert list(struct.fields) == ["text", "score"]

@@ -62,7 +62,7 @@ class Struct(Element):
             raise ConfigError(
                 f"{self.label} has no field {name!r}", code="fields", fixes=did_you_mean(name, self.stated)
             )
-        found = compare(self.stated[name], field)
+        found = compare(self.stated[name].fresh(), field)  # `U` of the class is not the `U` of a signature
         if not found.ok:
             raise ConfigError(
                 f"{self.label}.{name} is {self.stated[name]}, not {field}",
