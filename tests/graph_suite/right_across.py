@@ -11,6 +11,7 @@ from neumo import (
     B,
     CharErrorRate,
     F,
+    Features,
     Graph,
     Ids,
     Lengths,
@@ -40,7 +41,9 @@ from neumo.graph.adapters import (
     Offset,
     Pick,
     Resample,
+    Squeeze,
     Subsample,
+    Unsqueeze,
     Upsample,
 )
 
@@ -407,3 +410,10 @@ def forced_alignment_with_the_rule_silenced() -> Graph:
         {"durations": aligned().durations},
         silence={"target-in-inference": "the text is what is aligned"},
     )
+
+
+@right
+def squeezed_and_back() -> Graph:
+    opened = inputs(energy=Features()[B, T])
+    wide = Unsqueeze(1)(value=opened.energy)
+    return Graph("energy", outputs={"energy": Squeeze(1)(value=wide.value).value})

@@ -53,11 +53,9 @@ from neumo.graph.adapters import (
     Reorder,
     Repeak,
     Resample,
-    Squeeze,
     Stack,
     Subsample,
     Transpose,
-    Unsqueeze,
     Unstack,
 )
 from neumo.graph.learned import check_learned, learned_facets, set_learned
@@ -595,10 +593,3 @@ def nothing_wrong_under_collect() -> Graph:
         graph = recognise(batch, model.mel(audio=batch.audio, audio_len=batch.audio_len), model)
     assert errors == []
     return graph
-
-
-@right
-def squeezed_and_back() -> Graph:
-    opened = inputs(energy=Features()[B, T])
-    wide = Unsqueeze(1)(value=opened.energy)
-    return Graph("energy", outputs={"energy": Squeeze(1)(value=wide.value).value})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from neumo import (
     Acoustic,
     Audio,
@@ -43,6 +45,7 @@ from .small import AnyEmbedding, JoinedTexts, MeanOfFrames, Rescorer, SpellOut
 from .speech import (
     GERMAN,
     LETTERS,
+    AddLosses,
     Listener,
     Recogniser,
     spoken,
@@ -354,3 +357,59 @@ def frames_that_contradict_their_hop() -> object:
 def sum_of_two_unknown_sizes() -> object:
     opened = inputs(both=Text()[B, U, F(512)])
     return JoinedTexts()(both=opened.both)
+
+
+@wrong("argument", "MelSpectrogram", "MelSpectrogram()(audio=")
+def module_called_where_it_is_made() -> object:
+    batch = SpeechData("train.jsonl", vocab=LETTERS)()
+    ports: dict[str, Any] = {"audio": batch.audio, "audio_len": batch.audio_len}
+    return MelSpectrogram(**ports)
+
+
+@wrong("output", "SpeechData", "audio", "()")
+def layer_that_was_not_called() -> object:
+    data: Any = SpeechData("train.jsonl", vocab=LETTERS)
+    return MelSpectrogram()(audio=data.audio, audio_len=data.audio_len)
+
+
+@wrong(
+    "argument argument",
+    "MelSpectrogram.audio",
+    "inputs(audio=Audio(rate=16000)[B, T])",
+    "!cannot take data",
+)
+def type_for_a_value() -> object:
+    return MelSpectrogram()(audio=Audio(rate=16000)[B, T], audio_len=Lengths(T)[B])
+
+
+@wrong("argument element", "AddLosses.losses", "BertLike.hidden", "Text is not Loss", "! ^^^\n")
+def list_with_a_record_in_it() -> object:
+    batch = TaggedTexts(PIECES, TAGS)()
+    hidden = BertLike(PIECES)(ids=batch.ids, mask=batch.mask)
+    scores = TagHead(TAGS)(hidden=hidden.hidden)
+    one = SequenceLoss(TAGS)(logits=scores.logits, targets=batch.tags)
+    return AddLosses()(losses=[one.loss, one, hidden.hidden])
+
+
+@wrong("unknown-port", "'id'", "'msk'", "ids=batch.ids", "mask=batch.mask", "segments=batch.ids")
+def three_ports_misspelt() -> object:
+    batch = TaggedTexts(PIECES, TAGS)()
+    return BertLike(PIECES)(id=batch.ids, msk=batch.mask, segmnts=batch.ids)
+
+
+@wrong("lengths missing", "log_probs_len=states.encoded_len", "targets_len=batch.text_len")
+def one_port_wrong_and_another_forgotten() -> object:
+    model = Recogniser()
+    batch, frames, states, scores = model.compose()  # noqa: RUF059
+    return model.ctc(log_probs=scores.log_probs, log_probs_len=frames.mel_len, targets=batch.text)
+
+
+@wrong("mode", "trian", "did you mean 'train'")
+def mode_misspelt() -> object:
+    return Graph("encode", "trian", {"audio": spoken().audio})  # type: ignore[arg-type]
+
+
+@wrong("lengths", "inputs.n", "ConvEncoder.mel_len", "300")
+def lengths_of_a_fixed_size() -> object:
+    opened = inputs(mel=Mel(n_mels=64)[B, F(64), T(300)], n=Lengths(T)[B])
+    return ConvEncoder.preset("an4")(mel=opened.mel, mel_len=opened.n)
