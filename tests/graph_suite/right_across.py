@@ -35,6 +35,7 @@ from neumo import (
 )
 from neumo.asr import ConvEncoder, CTCHead, CTCLoss, GreedyCTC, MelSpectrogram, SpeechData
 from neumo.graph.adapters import (
+    Append,
     Exp,
     FullLengths,
     LengthsToMask,
@@ -417,3 +418,21 @@ def squeezed_and_back() -> Graph:
     opened = inputs(energy=Features()[B, T])
     wide = Unsqueeze(1)(value=opened.energy)
     return Graph("energy", outputs={"energy": Squeeze(1)(value=wide.value).value})
+
+
+@right
+def prompt_and_its_completion() -> Graph:
+    opened = inputs(
+        prompt=Ids(PIECES, frame="bos..")[B, T],
+        prompt_len=Lengths(T)[B],
+        said=Ids(PIECES, frame="..eos")[B, U],
+        said_len=Lengths(U)[B],
+    )
+    joined = Append()(
+        first=opened.prompt,
+        second=opened.said,
+        first_len=opened.prompt_len,
+        second_len=opened.said_len,
+    )
+    mask = LengthsToMask()(lengths=joined.length, like=joined.value)
+    return Graph("encode", outputs=BertLike(PIECES)(ids=joined.value, mask=mask.mask))

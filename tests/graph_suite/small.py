@@ -17,6 +17,7 @@ from neumo import (
     Lengths,
     Logits,
     LogProbs,
+    Mask,
     Mel,
     NeuralModule,
     Scores,
@@ -182,3 +183,30 @@ class ForcedAligner(NeuralModule):
                 "durations": Durations(T, unit="frames", scale="linear")[B, U],
             },
         )
+
+
+@dataclass(frozen=True)
+class OptionalMask(NeuralModule):
+    """An encoder that may be told what is padding."""
+
+    trainable: ClassVar[bool] = True
+
+    def signature(self) -> Signature:
+        return Signature(
+            takes={
+                "ids": Ids(PIECES)[B, T],
+                "mask": Mask(T, true="keep").optional()[B, T],
+            },
+            gives={"hidden": Text("bert")[B, T, F(768)]},
+        )
+
+
+@dataclass(frozen=True)
+class VoiceBox(NeuralModule):
+    """Takes samples as a vocoder makes them."""
+
+    mixes: ClassVar[tuple[str, ...]] = ()
+
+    def signature(self) -> Signature:
+        audio = Audio(rate=22050, peak=1.0)[B, T]
+        return Signature(takes={"audio": audio}, gives={"audio": audio})

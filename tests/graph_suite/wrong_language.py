@@ -6,6 +6,7 @@ from neumo import (
     B,
     DialogueState,
     F,
+    Graph,
     Hypotheses,
     Ids,
     Lengths,
@@ -24,7 +25,8 @@ from neumo import (
     Vocab,
     inputs,
 )
-from neumo.graph.adapters import Concat, Default, Reframe, Repad
+from neumo.graph.adapters import Append, Concat, Default, Reframe, Repad
+from neumo.graph.rules import check_rules
 
 from .language import (
     CASED,
@@ -67,6 +69,7 @@ from .language import (
     WordPieces,
 )
 from .mistakes import wrong
+from .small import OptionalMask
 from .speech import ClassLoss
 
 
@@ -456,3 +459,25 @@ def normalised_over_time_instead_of_labels() -> object:
         mask=Mask(U, true="keep")[B, U],
     )
     return SmoothedLoss(PIECES)(log_probs=opened.log_probs, targets=opened.targets, targets_mask=opened.mask)
+
+
+@wrong("vocab", "inputs.ids", "BertLike.ids", "other roles", "pad=3", "pad=0")
+def same_labels_with_other_roles() -> object:
+    turned = Vocab(list(PIECES), "pieces", pad=3, bos=1, eos=2, unk=0, unit="word")
+    opened = inputs(ids=Ids(turned, frame="bos..eos")[B, T], mask=Mask(T, true="keep")[B, T])
+    return BertLike(PIECES)(ids=opened.ids, mask=opened.mask)
+
+
+@wrong("padding", "OptionalMask", "mask is left out", "mask=batch.mask")
+def optional_mask_left_out() -> object:
+    batch = TaggedTexts(PIECES, TAGS)()
+    hidden = OptionalMask()(ids=batch.ids)
+    return check_rules(Graph("encode", outputs={"hidden": hidden.hidden, "tags": batch.tags}))
+
+
+@wrong("mask", "inputs.mask", "BertLike.mask", "T + U", "LengthsToMask")
+def mask_of_the_first_of_two_texts() -> object:
+    row = Ids(PIECES, frame="bos..eos")
+    opened = inputs(one=row[B, T], other=row[B, U], mask=Mask(T, true="keep")[B, T])
+    joined = Append()(first=opened.one, second=opened.other)
+    return BertLike(PIECES)(ids=joined.value, mask=opened.mask)

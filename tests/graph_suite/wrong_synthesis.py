@@ -20,9 +20,11 @@ from neumo import (
     U,
     inputs,
 )
+from neumo.graph.adapters import Rescale
 from neumo.graph.learned import set_learned
 
 from .mistakes import wrong
+from .small import VoiceBox
 from .speech import AddLosses, ClassLoss, CosineScore, SpeakerHead
 from .synthesis import (
     GRAPHEMES,
@@ -424,3 +426,15 @@ def decoder_of_another_width() -> object:
 def vocoder_of_another_hop_than_its_frames() -> object:
     batch = ReadSpeech()()
     return HifiGenerator(upsample=300)(mel=batch.mel)
+
+
+@wrong("adapter", "Rescale(ln -> log10)", "norm", "!Changes the scale of a spectrogram exactly")
+def normalised_frames_rescaled() -> object:
+    opened = inputs(mel=with_facets(norm="per_feature")[B, F(80), T])
+    return Rescale("ln", "log10")(mel=opened.mel)
+
+
+@wrong("clock", "inputs.audio", "VoiceBox.audio", "8000", "22050")
+def samples_of_a_clock_that_is_no_rate() -> object:
+    opened = inputs(audio=Audio(peak=1.0)[B, T.at(8000)])
+    return VoiceBox()(audio=opened.audio)
