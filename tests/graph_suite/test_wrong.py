@@ -26,6 +26,7 @@ MESSAGES = Path(__file__).parent / "messages"
 # is taken out here, and its message is written with NEUMO_SNAPSHOT=write.
 KNOWN: dict[str, str] = {
     "alignment_lying_on_its_side": "both sides are said to run along inputs.path",
+    "best_labels_into_loss": "a value and its lengths are not tried together",
     "crops_of_another_hop": "says that mel has 8192 samples; it has 32 frames",
     "cross_entropy_of_probabilities_through_a_module": "advises to let Softmax give logits",
     "decoder_input_for_labels": "offers two adapters that shift the labels twice",
@@ -148,7 +149,7 @@ def has_setting(kind: type, dotted: str) -> bool:
 
 def problems(fix: str, error: NeumoError, names: ChainMap[str, Any]) -> Iterator[str]:
     """Say what a way out names and what is not there."""
-    for adapter in re.findall(r"(?:insert|then) (\w+)\(", fix):
+    for adapter in re.findall(r"(?:insert|then|from) (\w+)\(", fix):
         if not (isinstance(getattr(adapters, adapter, None), type)):
             yield f"{adapter} is no adapter"
     for port, source in re.findall(r"(\w+)=([a-z_]\w*(?:\.\w+)+)", fix):
@@ -163,6 +164,9 @@ def problems(fix: str, error: NeumoError, names: ChainMap[str, Any]) -> Iterator
             yield f"{source} is no value"
         if fix.startswith(f"{port}=") and port not in error.render().split("fix")[0]:
             yield f"{port} is no port that the message speaks of"
+    for source in re.findall(r"behind ([a-z_]\w*(?:\.\w+)+)", fix):
+        if not isinstance(eval(source, {}, names), Value):
+            yield f"{source} is no value"
     for kind, settings in re.findall(r"build (\w+?)(?:_\d+)? with (.*)$", fix):
         if not (isinstance(names.get(kind), type) and issubclass(names[kind], NeuralModule)):
             yield f"{kind} is no module of the graph"

@@ -325,7 +325,7 @@ def reference_measured_against_itself() -> object:
     )
 
 
-@wrong("general", "SpeechData.text", "WordErrorRate.hypothesis", "hypothesis=best.ids")
+@wrong("general", "SpeechData.text", "WordErrorRate.hypothesis", "Hypotheses")
 def hypothesis_and_reference_swapped() -> object:
     batch, _, states, scores = Recogniser().compose()
     best = GreedyCTC(LETTERS)(log_probs=scores.log_probs, log_probs_len=states.encoded_len)

@@ -257,7 +257,7 @@ def logits_into_loss() -> object:
     )
 
 
-@wrong("element", "CTCHead.log_probs", "WordErrorRate.hypothesis", "LogProbs", "Ids")
+@wrong("element", "CTCHead.log_probs", "WordErrorRate.hypothesis", "LogProbs is not")
 def scores_for_hypotheses() -> object:
     batch, _frames, states, scores = Recogniser().compose()
     return WordErrorRate(LETTERS)(
@@ -499,7 +499,7 @@ def record_for_a_value() -> object:
     return SpecAugment()(mel=frames, mel_len=frames.mel_len)
 
 
-@wrong("element", "GreedyCTC.ids", "CTCLoss.log_probs", "Ids is not LogProbs")
+@wrong("element", "GreedyCTC.ids", "CTCLoss.log_probs", "is not LogProbs", "log_probs=scores.log_probs")
 def best_labels_into_loss() -> object:
     model = Recogniser()
     batch, _frames, states, scores = model.compose()
