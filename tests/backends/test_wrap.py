@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import subprocess
 import sys
 from collections import namedtuple
@@ -523,3 +524,14 @@ def test_a_mapping_or_list_that_is_one_value_stays_whole():
     named = neumo.wrap(Parts(), takes={"x": ROW}, gives={"second": ROW})
     model = Graph(outputs={"y": named(x=inputs(x=ROW).x).second}).to_torch()
     assert model(x=torch.ones(1, 3))["y"].tolist() == [[-1.0] * 3]
+
+
+def test_a_graph_with_a_wrapped_module_is_pickled_with_its_weights():
+    layer = neumo.wrap(nn.Linear(3, 3), takes={"x": ROW}, gives={"y": ROW}, name="layer", trainable=False)
+    again = pickle.loads(pickle.dumps(Graph(outputs={"y": layer(x=inputs(x=ROW).x).y})))
+    copied = again["layer"]
+    assert (type(copied).__name__, str(copied.signature())) == ("Linear", str(layer.signature()))
+    assert (copied.starts_frozen, copied.trainable, copied.role) == (True, False, "module")
+    x = np.ones((2, 3), np.float32)
+    (found,) = factory().infer(again, {"x": x})
+    assert np.allclose(found["y"], layer.module(torch.as_tensor(x)).detach().numpy())

@@ -22,7 +22,7 @@ def test_a_right_recipe_passes(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[1:] == [
         "  train     train  6 modules, 11 connections  -> loss",
         "  validate  both   6 modules, 11 connections  -> wer",
-        "  infer     infer  4 modules, 7 connections  -> ids, ids_len",
+        "  infer     infer  4 modules, 7 connections  -> ids, ids_len, frames",
     ]
 
 

@@ -51,8 +51,7 @@ def wrap(
     starts_frozen = trainable is False
     if trainable is None:
         trainable = any(weight.requires_grad for weight in module.parameters())
-    # A class for each object: it is called as the module is, and no two wrapped modules are ever equal.
-    wrapped: Wrapped = type(type(module).__name__, (Wrapped,), {})(module, takes, gives, trainable)
+    wrapped = _class_called(type(module).__name__)(module, takes, gives, trainable)
     wrapped.torch_convention(wrapped.signature().takes)  # says now, not in the first step, what does not fit
     wrapped.starts_frozen = starts_frozen
     return wrapped.named(name) if name is not None else wrapped
@@ -95,8 +94,22 @@ class Wrapped(NeuralModule):
         """Say how `forward` is called where these ports are connected."""
         return wrapped_convention(self.module, self.ports.takes, connected, self.outputs)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle by name, since a class of one object cannot be imported."""
+        return _blank_wrapped, (type(self).__name__,), self.__getstate__()
+
     def __repr__(self) -> str:
         return f"wrap({type(self.module).__name__}, {self.ports})"
+
+
+def _class_called(name: str) -> type[Wrapped]:
+    """A class for each object: it is called as the module is, and no two wrapped modules are ever equal."""
+    return type(name, (Wrapped,), {})
+
+
+def _blank_wrapped(name: str) -> Wrapped:
+    kind = _class_called(name)
+    return kind.__new__(kind)
 
 
 class TorchModule(NeuralModule):
