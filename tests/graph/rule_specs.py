@@ -199,6 +199,89 @@ class MeanPool(NeuralModule):
 
 
 @dataclass(frozen=True)
+class Translator(NeuralModule):
+    """A transformer that takes a mask of its source twice, and for its target a causal mask as well."""
+
+    trainable: ClassVar[bool] = True
+
+    def signature(self) -> Signature:
+        source, target = Features()[B, T, F(WIDTH)], Features()[B, U, F(WIDTH)]
+        return Signature(
+            takes={
+                "source": source,
+                "target": target,
+                "source_pad": Mask(T, true="pad").optional()[B, T],
+                "memory_pad": Mask(T, true="pad").optional()[B, T],
+                "source_keep": Mask(T, true="keep").optional()[B, T],
+                "teacher_pad": Mask(T, true="pad").optional().only("train")[B, T],
+                "target_pad": Mask(U, true="pad").optional()[B, U],
+                "causal": Mask(U, true="pad").optional()[U, U],
+            },
+            gives={"x": target},
+        )
+
+
+@dataclass(frozen=True)
+class Causal(NeuralModule):
+    """Attends to what is before each position; it cannot be told of padding, and need not be."""
+
+    trainable: ClassVar[bool] = True
+
+    def signature(self) -> Signature:
+        x = Features()[B, U, F(WIDTH)]
+        return Signature(takes={"x": x, "causal": Mask(U, true="pad")[U, U]}, gives={"x": x})
+
+
+@dataclass(frozen=True)
+class Sentence(NeuralModule):
+    """One vector of all positions: it does not say how it is made."""
+
+    picks: bool = False
+
+    def __post_init__(self) -> None:
+        if self.picks:
+            object.__setattr__(self, "mixes", ())
+
+    def signature(self) -> Signature:
+        return Signature(takes={"x": Features()[B, T, F(WIDTH)]}, gives={"x": Features()[B, F(WIDTH)]})
+
+
+@dataclass(frozen=True)
+class Halve(NeuralModule):
+    """Every second position, or two positions in one."""
+
+    def signature(self) -> Signature:
+        x, half = Features()[B, T, F(WIDTH)], Features()[B, T // 2, F(WIDTH)]
+        return Signature(takes={"x": x}, gives={"x": half, "n": Lengths(T)[B]})
+
+
+@dataclass(frozen=True)
+class Spread(NeuralModule):
+    """Features of symbols, each for as long as it lasts: padding lasts for nothing."""
+
+    def signature(self) -> Signature:
+        takes = {"x": Features()[B, T, F(WIDTH)], "lasts": Durations(unit="frames")[B, T]}
+        return Signature(takes=takes, gives={"x": Features()[B, U, F(WIDTH)]})
+
+
+@dataclass(frozen=True)
+class Norm(NeuralModule):
+    """A loss of all positions."""
+
+    def signature(self) -> Signature:
+        return Signature(takes={"x": Features()[B, T, F(WIDTH)]}, gives={"loss": Loss()[()]})
+
+
+@dataclass(frozen=True)
+class Image2D(NeuralModule):
+    """Each position for each of some rows of a picture: the axis is there, times another."""
+
+    def signature(self) -> Signature:
+        takes = {"x": Features()[B, T, F(WIDTH)], "y": Features()[B, H]}
+        return Signature(takes=takes, gives={"x": Features()[B, T * H.size]})
+
+
+@dataclass(frozen=True)
 class ListPool(NeuralModule):
     """The mean over time of each sequence in a list."""
 

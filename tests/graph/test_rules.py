@@ -17,6 +17,7 @@ from neumo.types import (
     Audio,
     B,
     C,
+    Durations,
     F,
     Features,
     H,
@@ -44,6 +45,7 @@ from .rule_specs import (
     Attention,
     BareConv,
     Best,
+    Causal,
     Crops,
     CrossEntropy,
     Dense,
@@ -54,10 +56,13 @@ from .rule_specs import (
     FrameLoss,
     Front,
     Group,
+    Halve,
     Head,
+    Image2D,
     ListPool,
     MeanPool,
     Measure,
+    Norm,
     Normalise,
     Pairs,
     ProbHead,
@@ -65,6 +70,7 @@ from .rule_specs import (
     Reader,
     Rescore,
     Search,
+    Sentence,
     Sentences,
     Sharpen,
     Smooth,
@@ -73,8 +79,10 @@ from .rule_specs import (
     Speech,
     Speed,
     Speller,
+    Spread,
     SumLoss,
     ToOthers,
+    Translator,
     Vision,
     Vocoder,
     Voices,
@@ -652,6 +660,105 @@ def one_layer_for_a_space_that_nobody_names() -> Graph:
 def one_embedding_of_ids_that_nobody_names() -> Graph:
     given, embed = inputs(a=Ids()[B, T], b=Ids(LABELS)[B, U]), Embed()
     return Graph(outputs={"a": embed(ids=given.a).x, "b": embed(ids=given.b).x})
+
+
+# padding-doubt
+
+
+def padded_pair():
+    return inputs(
+        s=Features()[B, T, F(WIDTH)],
+        s_pad=Mask(T, true="pad")[B, T],
+        t=Features()[B, U, F(WIDTH)],
+        t_len=Lengths(U)[B],
+        t_pad=Mask(U, true="pad")[B, U],
+        causal=Mask(U, true="pad")[U, U],
+    )
+
+
+@wrong("padding", "Translator.target")
+def a_causal_mask_that_tells_nothing_of_rows() -> Graph:
+    g = padded_pair()
+    x = Translator()(source=g.s, target=g.t, source_pad=g.s_pad, memory_pad=g.s_pad, causal=g.causal).x
+    return Graph("translate", outputs={"x": x, "n": g.t_len, "m": g.t_pad})
+
+
+@wrong("padding-doubt", "Translator.memory_pad")
+def one_mask_of_two() -> Graph:
+    g = padded_pair()
+    x = Translator()(source=g.s, target=g.t, source_pad=g.s_pad, target_pad=g.t_pad, causal=g.causal).x
+    return Graph("translate", outputs={"x": x, "n": g.t_len})
+
+
+@right
+def both_masks_and_none_of_training() -> Graph:
+    g = padded_pair()
+    x = Translator()(
+        source=g.s, target=g.t, source_pad=g.s_pad, memory_pad=g.s_pad, target_pad=g.t_pad, causal=g.causal
+    ).x
+    return Graph("translate", outputs={"x": x, "n": g.t_len})
+
+
+@right
+def a_causal_decoder_that_looks_back_only() -> Graph:
+    g = inputs(x=Features()[B, U, F(WIDTH)], x_len=Lengths(U)[B], causal=Mask(U, true="pad")[U, U])
+    return Graph("decode", outputs={"x": Causal()(x=g.x, causal=g.causal).x, "n": g.x_len})
+
+
+@right
+def masks_of_one_row_beside_each_other() -> Graph:
+    g = inputs(
+        s=Features()[B(1), T, F(WIDTH)], m=Mask(T, true="pad")[B(1), T], t=Features()[B(1), U, F(WIDTH)]
+    )
+    return Graph("translate", outputs={"x": Translator()(source=g.s, target=g.t, source_pad=g.m).x})
+
+
+@wrong("padding-doubt", "Sentence.x")
+def a_padded_axis_that_vanishes() -> Graph:
+    g = inputs(x=Features()[B, T, F(WIDTH)], x_len=Lengths(T)[B])
+    return Graph("pool", outputs={"x": Sentence()(x=g.x).x, "n": g.x_len})
+
+
+@wrong("padding-doubt", "Halve.x")
+def a_padded_axis_that_is_divided() -> Graph:
+    g = inputs(x=Features()[B, T, F(WIDTH)], x_len=Lengths(T)[B])
+    return Graph("halve", outputs={"x": Halve()(x=g.x).x, "n": g.x_len})
+
+
+@right
+def a_position_that_is_picked() -> Graph:
+    g = inputs(x=Features()[B, T, F(WIDTH)], x_len=Lengths(T)[B])
+    return Graph("pick", outputs={"x": Sentence(picks=True)(x=g.x).x, "n": g.x_len})
+
+
+@right
+def a_sum_over_what_is_not_padded() -> Graph:
+    g = inputs(
+        x=Features()[B, T, F(WIDTH)],
+        y=Features()[B(1), U, F(WIDTH)],
+        y_len=Lengths(U)[B],
+        z=Features()[B, T(None), F(WIDTH)],
+    )
+    pool = Sentence()
+    return Graph("pool", outputs={"x": pool(x=g.x).x, "y": pool(x=g.y).x, "n": g.y_len, "z": pool(x=g.z).x})
+
+
+@right
+def durations_that_show_the_padding() -> Graph:
+    g = inputs(x=Features()[B, T, F(WIDTH)], n=Lengths(T)[B], lasts=Durations(unit="frames")[B, T])
+    return Graph("spread", outputs={"x": Spread()(x=g.x, lasts=g.lasts).x, "n": g.n})
+
+
+@right
+def a_padded_axis_that_is_there_times_another() -> Graph:
+    g = inputs(x=Features()[B, T, F(WIDTH)], n=Lengths(T)[B], y=Features()[B, H])
+    return Graph("spread", outputs={"x": Image2D()(x=g.x, y=g.y).x, "n": g.n})
+
+
+@right
+def a_loss_over_all_positions() -> Graph:
+    g = inputs(x=Features()[B, T, F(WIDTH)], n=Lengths(T)[B])
+    return Graph("norm", outputs={"x": Norm()(x=g.x).loss, "n": g.n})
 
 
 # unused-output

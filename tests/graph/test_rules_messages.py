@@ -10,7 +10,7 @@ from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
 from neumo.graph.rules import Finding, find, find_between
 from neumo.graph.yaml import load_recipe
-from neumo.types import B, F, Features, Ids, Lengths, T, U
+from neumo.types import B, F, Features, Ids, Lengths, Mask, T, U
 
 from .rule_specs import (
     LABELS,
@@ -28,9 +28,11 @@ from .rule_specs import (
     Head,
     ProbHead,
     Search,
+    Sentence,
     Sharpen,
     Speech,
     Speller,
+    Translator,
 )
 from .snapshots import ROOT, expect
 
@@ -50,6 +52,29 @@ def test_padding() -> None:
     frames = Front()(audio=batch.audio, audio_len=batch.audio_len)
     states = Encoder()(mel=frames.mel)
     shown("padding", find(Graph("infer", "infer", {"encoded": states.encoded})))
+
+
+def test_padding_beside_a_causal_mask() -> None:
+    given = inputs(
+        x=Features()[B, T, F(WIDTH)],
+        y=Features()[B, U, F(WIDTH)],
+        y_len=Lengths(U)[B],
+        causal=Mask(U, true="pad")[U, U],
+    )
+    made = Translator()(source=given.x, target=given.y, causal=given.causal)
+    shown("padding_causal", find(Graph("translate", "both", {"y": made.x, "n": given.y_len})))
+
+
+def test_one_mask_of_two() -> None:
+    given = inputs(x=Features()[B, T, F(WIDTH)], pad=Mask(T, true="pad")[B, T], y=Features()[B, U, F(WIDTH)])
+    made = Translator()(source=given.x, target=given.y, source_pad=given.pad)
+    shown("padding_second_mask", find(Graph("translate", "both", {"y": made.x})))
+
+
+def test_a_padded_axis_that_is_gone() -> None:
+    given = inputs(x=Features()[B, T, F(WIDTH)], x_len=Lengths(T)[B])
+    made = Sentence()(x=given.x)
+    shown("padding_lost", find(Graph("pool", "both", {"x": made.x, "n": given.x_len})))
 
 
 def test_padding_of_a_memory_with_a_mask_or_lengths() -> None:

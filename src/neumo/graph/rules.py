@@ -7,6 +7,7 @@
     one-module-two-vocabularies  error    one set of weights has one meaning
     untrained-module             warning  all weights of a training are trained
     never-trained                warning  a graph that predicts uses weights that another one trains
+    padding-doubt                warning  what seems to mix time is told all that it asks for
     unused-output                warning  what is given on purpose is used
 
 `neumo explain padding` and so on show a wrong and a right graph for each.
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from neumo.graph.module import NeuralModule
+from neumo.graph.rules_doubt import find_doubts
 from neumo.graph.rules_finding import Finding as Finding
 from neumo.graph.rules_finding import Severity as Severity
 from neumo.graph.rules_finding import active as active
@@ -102,6 +104,12 @@ _ALL: Final = (
         "never-trained",
         "warning",
         "A module with weights that a graph of a recipe predicts with is part of one that trains.",
+    ),
+    Rule(
+        "padding-doubt",
+        "warning",
+        "A module that seems to mix positions in time, or has two masks of an axis, is told of padding.",
+        find_doubts,
     ),
     Rule(
         "unused-output",

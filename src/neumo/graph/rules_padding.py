@@ -20,11 +20,11 @@ Padded = Mapping[Symbol, Value]  # a size that differs from row to row, and the 
 
 def find_unmasked(view: View) -> Iterator[Finding]:
     """Find the time axes that are padded, and mixed by a module that is not told where padding begins."""
-    padded = _padded_sizes(view)
+    padded = padded_sizes(view)
     if not padded:
         return
     for step in view.steps:
-        ports = _mixing_ports(step.module)
+        ports = mixing_axes(step.module)
         told: set[str] = set()  # what was left out once may be missed at several ports
         for port, value in step.edges():
             edge = _Edge(step, port, value, ports.get(port, {}))
@@ -45,7 +45,7 @@ def mixed_ports(module: NeuralModule) -> list[str]:
     They are what the class declares as `mixes`; or else the ports whose time axis is measured by lengths or
     a mask among the inputs: a module that asks for them has a use for them.
     """
-    return list(_mixing_ports(module))
+    return list(mixing_axes(module))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class _Edge:
     meters: Mapping[int, list[str]]  # axis -> the ports that measure it
 
 
-def _padded_sizes(view: View) -> dict[Symbol, Value]:
+def padded_sizes(view: View) -> dict[Symbol, Value]:
     """Find the sizes that a step makes together with the lengths or the mask that measure them."""
     padded: dict[Symbol, Value] = {}
     for step in view.steps:
@@ -74,10 +74,10 @@ def _padded_sizes(view: View) -> dict[Symbol, Value]:
 
 def measures_rows(t: NeuralType) -> bool:
     """Say whether a type measures each row of a batch: lengths or a mask of several rows."""
-    return isinstance(t.element, Lengths | Mask) and _has_rows(t)
+    return isinstance(t.element, Lengths | Mask) and has_rows(t)
 
 
-def _has_rows(t: NeuralType) -> bool:
+def has_rows(t: NeuralType) -> bool:
     """Say whether a tensor holds several rows that were padded to one size: a list or one row was not."""
     return any(
         axis.kind is Kind.BATCH
@@ -92,7 +92,7 @@ def _has_one_row(module: NeuralModule) -> bool:
     return getattr(first, "batch_size", None) == 1
 
 
-def _mixing_ports(module: NeuralModule) -> dict[str, dict[int, list[str]]]:
+def mixing_axes(module: NeuralModule) -> dict[str, dict[int, list[str]]]:
     """Give for each mixed port its time axes, each with the ports that could tell its padding."""
     if isinstance(module, GraphInputs):
         return {}
@@ -114,21 +114,31 @@ def _is_time(axis: Axis) -> bool:
 
 
 def _meters(signature: Signature, port: str, axis: Axis) -> list[str]:
-    """List the lengths and masks among the inputs that measure an axis."""
+    """List the lengths and masks among the inputs that measure an axis, row by row.
+
+    A mask without an axis for the batch, such as a causal one, is the same for all rows.
+    """
     assert axis.size is not None
     symbols = axis.size.symbols()
     return [
         name
         for name, wanted in signature.takes.items()
-        if name != port
-        and isinstance(wanted.element, Lengths | Mask)
-        and any(symbols & size.symbols() for size in wanted.element.sizes())
+        if name != port and _measures(wanted, symbols) and tells_rows(wanted)
     ]
+
+
+def _measures(t: NeuralType, symbols: frozenset[Symbol]) -> bool:
+    return isinstance(t.element, Lengths | Mask) and any(symbols & s.symbols() for s in t.element.sizes())
+
+
+def tells_rows(wanted: NeuralType) -> bool:
+    """Say whether what a port takes can differ from row to row."""
+    return any(axis.kind in (Kind.BATCH, Kind.ANY) for axis in wanted.axes)
 
 
 def _open_axes(edge: _Edge, padded: Padded) -> Iterator[tuple[Axis, list[str], Value]]:
     """Give the padded axes of a value whose padding its taker is not told, with what would tell it."""
-    axes = edge.value.type.axes if _has_rows(edge.value.type) else ()
+    axes = edge.value.type.axes if has_rows(edge.value.type) else ()
     for number, meters in edge.meters.items():
         axis = axes[number] if number < len(axes) else None
         if axis is None or axis.kind is not Kind.TIME or axis.size is None:
@@ -155,10 +165,19 @@ def _finding(edge: _Edge, axis: Axis, meters: list[str], known: Value, view: Vie
         why=(
             f"{label} computes with several positions of {port} along {axis.size}, so the padding behind a "
             "short row would count as well: the same row would come out differently in another batch.",
+            *_same_for_all(step, axis),
         ),
         trail=lambda: view.path(step, port, lambda value: _shares(value, axis)),
         ways=lambda: _ways_out(edge, axis, meters, view),
     )
+
+
+def _same_for_all(step: Step, axis: Axis) -> list[str]:
+    """Say of masks of an axis that are connected, but have no rows, that they cannot tell it."""
+    assert axis.size is not None
+    symbols = axis.size.symbols()
+    masks = [port for port, value in step.edges() if _measures(value.type, symbols)]
+    return [f"{port} has no axis for the batch: it is the same for every row." for port in masks]
 
 
 def _rows(edge: _Edge, meters: list[str], known: Value, view: View) -> list[Row]:
