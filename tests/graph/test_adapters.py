@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from neumo.graph import adapters as ad
-from neumo.graph.adapter import ShapedAdapter
+from neumo.graph.adapter import FittingAdapter, ShapedAdapter
 from neumo.graph.catalogue import Entry
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
@@ -446,12 +446,17 @@ def test_a_class_that_is_not_finished_says_so() -> None:
     class HalfShaped(ShapedAdapter):
         pass
 
+    class HalfFitting(FittingAdapter):
+        pass
+
     with pytest.raises(NotImplementedError, match="Half proposes nothing"):
         Half.propose(Loss()[()], Loss()[B])
     with pytest.raises(NotImplementedError):
         HalfShaped().accepts(Loss()[()])
     with pytest.raises(NotImplementedError):
         HalfShaped().convert(Loss())
+    with pytest.raises(NotImplementedError):
+        HalfFitting().signature()
 
 
 def test_nothing_says_that_a_sequence_has_to_go_on() -> None:

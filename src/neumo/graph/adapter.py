@@ -99,7 +99,19 @@ class ShapedAdapter(Adapter):
         raise NotImplementedError
 
 
-class MeasuringAdapter(Adapter):
+class FittingAdapter(Adapter):
+    """Has ports that depend on what is connected to them, and states them for anything where nothing is."""
+
+    def signature(self) -> Signature:
+        """State the ports where nothing is known of a call."""
+        return self.ports_for({})
+
+    def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
+        """State the ports for the types of one call."""
+        raise NotImplementedError
+
+
+class MeasuringAdapter(FittingAdapter):
     """Needs a value `like` that has the measured axis, at position `axis`, because it must know its size."""
 
     places: ClassVar[tuple[int, ...]] = (1, 2)  # that are proposed: [B, T, F] and [B, F, T]

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
-from neumo.graph.adapter import Adapter
+from neumo.graph.adapter import FittingAdapter
 from neumo.graph.signature import Signature
 from neumo.types import ANY, Any_, B, ConfigError, Lengths, Mask, NeuralType, PortError
 
 
 @dataclass(frozen=True)
-class Default(Adapter):
+class Default(FittingAdapter):
     """Fills in a constant for what may be absent; `like` is a value of the same axes that is always there.
 
     >>> from neumo.graph.inputs import inputs
@@ -32,10 +32,6 @@ class Default(Adapter):
         kinds = {"int": self.fill % 1 == 0, "bool": self.fill in (0, 1)}
         if not kinds.get(self.numbers or "", True):
             raise ConfigError(f"{self.fill:g} is no {self.numbers}", code="field")
-
-    def signature(self) -> Signature:
-        """Take a value that may be absent, give one that is there."""
-        return self.ports_for({})
 
     def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for this very element and these axes; raises for numbers of another kind."""
@@ -74,7 +70,7 @@ class Default(Adapter):
 
 
 @dataclass(frozen=True)
-class Fallback(Adapter):
+class Fallback(FittingAdapter):
     """Takes another value of the same type where one may be absent.
 
     >>> from neumo.graph.inputs import inputs
@@ -85,10 +81,6 @@ class Fallback(Adapter):
     """
 
     lists: ClassVar[bool] = True
-
-    def signature(self) -> Signature:
-        """Take a value that may be absent and one that is there, give one."""
-        return self.ports_for({})
 
     def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for this very element and these axes."""

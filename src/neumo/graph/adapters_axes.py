@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice, permutations
 from typing import Self
 
-from neumo.graph.adapter import Adapter
+from neumo.graph.adapter import FittingAdapter
 from neumo.graph.signature import Signature
 from neumo.types import (
     ONE,
@@ -25,7 +25,7 @@ from neumo.types import (
 
 
 @dataclass(frozen=True)
-class Transpose(Adapter):
+class Transpose(FittingAdapter):
     """Puts the axes of a value into another order.
 
     >>> from neumo.graph.inputs import inputs
@@ -50,10 +50,6 @@ class Transpose(Adapter):
         """Position in the source of each axis of the target, as `permute` functions want it."""
         names = self.source.split()
         return tuple(names.index(name) for name in self.target.split())
-
-    def signature(self) -> Signature:
-        """Take and give anything with these axes."""
-        return self.ports_for({})
 
     def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for this very element and these sizes."""
@@ -82,17 +78,13 @@ class Transpose(Adapter):
 
 
 @dataclass(frozen=True)
-class Unsqueeze(Adapter):
+class Unsqueeze(FittingAdapter):
     """Puts an axis of size one at position `at`."""
 
     at: int
 
     def __post_init__(self) -> None:
         _check_place(self.at)
-
-    def signature(self) -> Signature:
-        """Take and give anything."""
-        return self.ports_for({})
 
     def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for this very element and these axes."""
@@ -117,17 +109,13 @@ class Unsqueeze(Adapter):
 
 
 @dataclass(frozen=True)
-class Squeeze(Adapter):
+class Squeeze(FittingAdapter):
     """Takes the axis of size one at position `at` away."""
 
     at: int
 
     def __post_init__(self) -> None:
         _check_place(self.at)
-
-    def signature(self) -> Signature:
-        """Take and give anything."""
-        return self.ports_for({})
 
     def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for this very element and these axes."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from neumo.graph.adapter import Adapter, ShapedAdapter, short_name
+from neumo.graph.adapter import FittingAdapter, ShapedAdapter, short_name
 from neumo.graph.signature import Signature
 from neumo.types import AtLeast, Axis, B, ConfigError, Element, Ids, Lengths, NeuralType, U, Var, Vocab
 
@@ -68,7 +68,7 @@ class RemapIds(ShapedAdapter):
 
 
 @dataclass(frozen=True)
-class Repad(Adapter):
+class Repad(FittingAdapter):
     """Changes the id that stands behind the end of each row.
 
     With `ids_len` it writes the new pad behind each end. Without, it replaces the old pad wherever it stands;
@@ -80,10 +80,6 @@ class Repad(Adapter):
 
     source: int
     target: int
-
-    def signature(self) -> Signature:
-        """Take and give ids, with the lengths of their rows."""
-        return self.ports_for({})
 
     def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for these ids; `ids_len` is required where the old pad is also a label."""
@@ -130,7 +126,7 @@ def _moved_roles(source: Vocab, target: Vocab) -> Iterator[tuple[str, int]]:
 
 
 @dataclass(frozen=True)
-class Reframe(Adapter):
+class Reframe(FittingAdapter):
     """Adds or takes away the marks at both ends of each row: `none`, `bos..`, `..eos` or `bos..eos`.
 
     >>> pieces = Vocab(["<pad>", "<s>", "</s>", "cat"], name="pieces", pad=0, bos=1, eos=2, unit="word")
@@ -167,10 +163,6 @@ class Reframe(Adapter):
     def longer(self) -> int:
         """By how many ids each row grows."""
         return self.adds("bos") + self.adds("eos")
-
-    def signature(self) -> Signature:
-        """Take and give ids, with the lengths of their rows."""
-        return self.ports_for({})
 
     def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for these ids; `ids_len` is required where the end of a row changes."""

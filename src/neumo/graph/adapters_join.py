@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from neumo.graph.adapter import Adapter
+from neumo.graph.adapter import FittingAdapter
 from neumo.graph.signature import Signature
 from neumo.types import (
     Acoustic,
@@ -28,7 +28,7 @@ PARTS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eig
 
 
 @dataclass(frozen=True)
-class Concat(Adapter):
+class Concat(FittingAdapter):
     """Puts the features of 2 to 8 values side by side, along the axis number `axis`.
 
     >>> from neumo.graph.inputs import inputs
@@ -53,10 +53,6 @@ class Concat(Adapter):
             )
         if self.axis < 0:
             raise ConfigError(f"there is no axis number {self.axis}", code="field", fixes=("count from 0",))
-
-    def signature(self) -> Signature:
-        """Take features, give wider ones."""
-        return self.ports_for({})
 
     def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for the axes and the kinds of features of these values."""
@@ -93,7 +89,7 @@ class Concat(Adapter):
 
 
 @dataclass(frozen=True)
-class Append(Adapter):
+class Append(FittingAdapter):
     """Puts each row of one sequence behind the real part of the same row of another.
 
     >>> from neumo.graph.inputs import inputs
@@ -114,10 +110,6 @@ class Append(Adapter):
     def __post_init__(self) -> None:
         if self.axis < 1:
             raise ConfigError(f"axis {self.axis} cannot be the time: axis 0 has the rows", code="field")
-
-    def signature(self) -> Signature:
-        """Take two sequences with their lengths, give one."""
-        return self.ports_for({})
 
     def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for the element and the other axes of the first sequence."""

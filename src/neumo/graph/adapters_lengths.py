@@ -30,10 +30,6 @@ class FullLengths(MeasuringAdapter):
 
     axis: int = 1
 
-    def signature(self) -> Signature:
-        """Take lengths that may be absent and a value of the measured size, give lengths."""
-        return self.ports_for({})
-
     def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for the other axes of `like`."""
         return Signature(
@@ -64,10 +60,6 @@ class FractionToCount(MeasuringAdapter):
 
     axis: int = 1
 
-    def signature(self) -> Signature:
-        """Take fractions and a value of the measured size, give counts."""
-        return self.ports_for({})
-
     def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for the other axes of `like`."""
         return Signature(
@@ -97,10 +89,6 @@ class CountToFraction(MeasuringAdapter):
     exit: ClassVar[str] = "lengths"
 
     axis: int = 1
-
-    def signature(self) -> Signature:
-        """Take counts and a value of the measured size, give fractions."""
-        return self.ports_for({})
 
     def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for the other axes of `like`."""

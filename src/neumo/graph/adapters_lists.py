@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from neumo.graph.adapter import Adapter
+from neumo.graph.adapter import FittingAdapter
 from neumo.graph.signature import Signature
 from neumo.types import ANY, Any_, Axis, B, ConfigError, NeuralType, Struct, T
 
 
 @dataclass(frozen=True)
-class Stack(Adapter):
+class Stack(FittingAdapter):
     """Makes one tensor out of a list of tensors of one size: the (innermost) list becomes the first axis.
 
     >>> from neumo.graph.inputs import inputs
@@ -22,10 +22,6 @@ class Stack(Adapter):
     """
 
     lists: ClassVar[bool] = True
-
-    def signature(self) -> Signature:
-        """Take a list, give a tensor."""
-        return self.ports_for({})
 
     def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for this very element and these axes."""
@@ -47,7 +43,7 @@ class Stack(Adapter):
 
 
 @dataclass(frozen=True)
-class Unstack(Adapter):
+class Unstack(FittingAdapter):
     """Makes a list out of the first axis of a tensor.
 
     >>> from neumo.graph.inputs import inputs
@@ -57,10 +53,6 @@ class Unstack(Adapter):
     """
 
     lists: ClassVar[bool] = True
-
-    def signature(self) -> Signature:
-        """Take a tensor, give a list."""
-        return self.ports_for({})
 
     def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for this very element and these axes."""
@@ -82,7 +74,7 @@ class Unstack(Adapter):
 
 
 @dataclass(frozen=True)
-class Pick(Adapter):
+class Pick(FittingAdapter):
     """Takes one field out of a struct, or out of each struct of a list.
 
     >>> from neumo.graph.inputs import inputs
@@ -99,10 +91,6 @@ class Pick(Adapter):
     def __post_init__(self) -> None:
         if not self.field.isidentifier():
             raise ConfigError(f"{self.field!r} cannot be the name of a field", code="field")
-
-    def signature(self) -> Signature:
-        """Take a struct that has the field, give the field."""
-        return self.ports_for({})
 
     def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for this very struct."""

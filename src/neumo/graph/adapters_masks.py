@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
-from neumo.graph.adapter import Adapter, MeasuringAdapter, ShapedAdapter
+from neumo.graph.adapter import FittingAdapter, MeasuringAdapter, ShapedAdapter
 from neumo.graph.signature import Signature
 from neumo.types import B, Element, Lengths, Mask, NeuralType, T
 
@@ -49,7 +49,7 @@ class Invert(ShapedAdapter):
 
 
 @dataclass(frozen=True)
-class MaskToLengths(Adapter):
+class MaskToLengths(FittingAdapter):
     """Counts the positions that a mask keeps: the lengths of rows that are padded behind their end.
 
     >>> from neumo.graph.inputs import inputs
@@ -63,10 +63,6 @@ class MaskToLengths(Adapter):
     exit: ClassVar[str] = "lengths"
 
     true: Literal["keep", "pad"] = "keep"
-
-    def signature(self) -> Signature:
-        """Take a mask, give lengths."""
-        return self.ports_for({})
 
     def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for the axes that stand before the masked one."""
@@ -97,10 +93,6 @@ class LengthsToMask(MeasuringAdapter):
 
     true: Literal["keep", "pad"] = "keep"
     axis: int = 1
-
-    def signature(self) -> Signature:
-        """Take lengths and a value of the masked size, give a mask."""
-        return self.ports_for({})
 
     def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for the other axes of `like`."""
