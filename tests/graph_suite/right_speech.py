@@ -66,7 +66,7 @@ from .language import (
     SmoothedLoss,
 )
 from .matches import right
-from .small import Sink
+from .small import CountIds
 from .speech import (
     LETTERS,
     PEOPLE,
@@ -478,7 +478,7 @@ def some_spectrogram_known_to_be_mel() -> Graph:
 @right
 def known_vocabulary_with_more_behind() -> Graph:
     opened = inputs(ids=Ids(PIECES, frame="bos..eos")[B, T], mask=Mask(T, true="keep")[B, T])
-    taken = Sink(AtLeast(LARGER))(ids=opened.ids)
+    taken = CountIds(AtLeast(LARGER))(ids=opened.ids)
     return Graph("count", outputs={"n": taken.lengths, "mask": opened.mask})
 
 

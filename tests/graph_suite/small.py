@@ -109,7 +109,7 @@ class JoinedTexts(NeuralModule):
 
 
 @dataclass(frozen=True)
-class Sink(NeuralModule):
+class CountIds(NeuralModule):
     """Counts ids of a vocabulary, or of one that begins like it."""
 
     vocab: Any
