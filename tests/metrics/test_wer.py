@@ -5,7 +5,7 @@ import pytest
 
 from neumo.graph.inputs import inputs
 from neumo.metrics import Accumulator, CharErrorRate, WordErrorRate
-from neumo.types import B, Ids, Item, Lengths, T, U, Vocab
+from neumo.types import B, Hypotheses, Ids, Item, Lengths, T, U, Vocab
 from neumo.types.errors import ConfigError, DataError, PortError
 
 LETTERS = Vocab.english()
@@ -74,11 +74,11 @@ def test_arrays_that_do_not_pair_up_are_refused():
 
 def test_it_composes_and_refuses_another_vocabulary():
     given = inputs(
-        hypothesis=Ids(LETTERS)[B, U],
+        hypothesis=Hypotheses(LETTERS)[B, U],
         hypothesis_len=Lengths(U)[B],
         reference=Ids(LETTERS)[B, T],
         reference_len=Lengths(T)[B],
-        other=Ids(Vocab("abc"))[B, U],
+        other=Hypotheses(Vocab("abc"))[B, U],
         item=Item()[B],
     )
     ports = {name: getattr(given, name) for name in ("hypothesis_len", "reference", "reference_len")}
@@ -91,3 +91,16 @@ def test_it_composes_and_refuses_another_vocabulary():
 def test_an_unknown_normaliser_is_refused_when_the_metric_is_made():
     with pytest.raises(ConfigError, match="there is no normaliser"):
         WordErrorRate(LETTERS, normaliser="whisper")
+
+
+def test_a_reference_measured_against_itself_is_refused():
+    """It would score 0 errors; only what a decoder chose is a hypothesis."""
+    given = inputs(text=Ids(LETTERS)[B, U], text_len=Lengths(U)[B])
+    for metric in (WordErrorRate(LETTERS), CharErrorRate(LETTERS)):
+        with pytest.raises(PortError, match="Ids is too general: it may be something else than Hypotheses"):
+            metric(
+                hypothesis=given.text,
+                hypothesis_len=given.text_len,
+                reference=given.text,
+                reference_len=given.text_len,
+            )

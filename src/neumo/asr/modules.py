@@ -21,6 +21,7 @@ from neumo.types import (
     B,
     F,
     Flags,
+    Hypotheses,
     Ids,
     Item,
     Lengths,
@@ -433,7 +434,7 @@ class GreedyCTC(NeuralModule):
         return Signature(
             takes={"log_probs": Scores(labels)[B, T, V(labels)], "log_probs_len": Lengths(T)[B]},
             gives={
-                "ids": Ids(self.vocab)[B, emitted],
+                "ids": Hypotheses(self.vocab)[B, emitted],
                 "ids_len": Lengths(emitted)[B],
                 "frames": Positions(T)[B, emitted],
             },

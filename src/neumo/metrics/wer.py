@@ -9,7 +9,7 @@ from neumo.graph.module import Metric
 from neumo.graph.signature import Signature
 from neumo.metrics.error_rate import CorpusErrors, Unit
 from neumo.metrics.normalise import find_normaliser
-from neumo.types import B, Ids, Item, Lengths, Score, T, U, Vocab
+from neumo.types import B, Hypotheses, Ids, Item, Lengths, Score, T, U, Vocab
 from neumo.types.errors import DataError
 
 
@@ -95,7 +95,7 @@ def _signature(vocab: Vocab) -> Signature:
     other = T.named("R")
     return Signature(
         takes={
-            "hypothesis": Ids(vocab)[B, U],
+            "hypothesis": Hypotheses(vocab)[B, U],  # not just any ids: a reference would score 0 errors
             "hypothesis_len": Lengths(U)[B],
             "reference": Ids(vocab)[B, other],
             "reference_len": Lengths(other)[B],
