@@ -34,12 +34,15 @@ from neumo.types import (
     NeuralType,
     PortError,
     Probs,
+    Scores,
     Spectrogram,
     T,
+    Text,
     U,
     V,
     Var,
     Vocab,
+    parse,
 )
 
 from .specs import EN, EN_SORTED, ConvEncoder, MelSpectrogram, SpeechData, UntypedSource
@@ -82,9 +85,11 @@ def test_a_claim_is_listed_with_its_reason_and_its_place() -> None:
         (Mel(rate=16000, scale="ln")[B, F(64), T], Mel(n_mels=64)[B, F, T],
          "Mel(rate=16000, scale=ln, n_mels=64)[B, F=64, T]"),
         (Spectrogram(rate=8000)[B, F, T], Mel(rate=Var("r"))[B, F, T], "Mel(rate=8000)[B, F, T]"),
-        (Logits(EN)[B, T, V(EN)], LogProbs()[B, T, V],
+        (Scores(EN)[B, T, V(EN)], LogProbs()[B, T, V],
          f"LogProbs({EN})[B, T, V={EN}]"),
-        (Acoustic()[B, F(8), T], Acoustic()[B, T("T2"), F("G")], "Acoustic[B, T2, F=G]"),
+        (Scores()[B, T, F(3)], LogProbs()[B, T, V], "LogProbs[B, T, V=3]"),
+        (parse("Any[B, X, T]"), Acoustic()[B, F(8), T], "Acoustic[B, F=8, T]"),
+        (Acoustic()[B, F, T], Any_()[B, F, T], "Any[B, F, T]"),
         (Acoustic()[B, F(None), T], Acoustic()[B, F(8), T], "Acoustic[B, F=8, T]"),
         (Lengths(T)[B], Lengths(U)[B], "Lengths(T)[B]"),
         (Acoustic()[B, T.at(50), F], Features()[B, T, F], "Features[B, T at 50 Hz, F]"),
@@ -102,13 +107,21 @@ def test_a_claim_keeps_what_it_leaves_open(given: NeuralType, claimed: NeuralTyp
         (Audio(rate=8000)[B, T], Audio(rate=16000)[B, T], "rate is 8000, not 16000"),
         (Mel(scale="ln")[B, F, T], Spectrogram(scale="db")[B, F, T], "scale is ln, not db"),
         (Ids(EN)[B, U], Ids(EN_SORTED)[B, U], "vocab is "),
-        (Audio()[B, T], Ids()[B, T], "its numbers are float, not int"),
+        (Audio()[B, T], Ids()[B, T], "it is Audio, not Ids"),
         (Acoustic()[B, F(8), T], Acoustic()[B, F(9), T], "axis 1 is 8 long, not 9"),
         (Acoustic()[B, F(8), F(9)], Acoustic()[B, F, F], "axis 1 is 8 long, not 9"),
         (Acoustic()[B, F, T], Acoustic()[B, T], "it has 3 axes, not 2"),
-        (Acoustic()[B, F, T], Audio()[B, T], "it has 3 axes, not 2"),
+        (Acoustic()[B, F, T], Audio()[B, T], "it is Acoustic, not Audio"),
         (Acoustic()[B, T.at(50), F], Acoustic()[B, T.at(100), F], "axis 1 has 50 steps a second, not 100"),
         (Acoustic()[B, T], Acoustic()[B.list(), T], "axis 0 is no list"),
+        (Mel()[B, F(80), T], Audio()[B, F(80), T], "it is Mel, not Audio"),
+        (Text()[B, T, F], Acoustic()[B, T, F], "it is Text, not Acoustic"),
+        (Features()[B, F, T], Mel()[B, F, T], "it is Features, not Mel"),
+        (Logits()[B, T, V], LogProbs()[B, T, V], "it is Logits, not LogProbs"),
+        (Probs()[B, T, V], Logits()[B, T, V], "it is Probs, not Logits"),
+        (Features()[B, T, F(16)], Features()[T, B, F(16)], "its axes are B T F, not T B F"),
+        (Acoustic()[B, F(8), T], Acoustic()[B, T("T2"), F("G")], "its axes are B F T, not B T F"),
+        (Any_()[B, T, V], Acoustic()[B, T, F], "its axes are B T V, not B T F"),
         (Lengths(T, unit="fraction")[B], Lengths(T)[B], "its numbers are float, not int"),
     ],
 )
@@ -154,6 +167,13 @@ def test_a_claim_without_a_reason_is_refused(reason: Any) -> None:
         assume(value(Audio()[B, T]), Audio(rate=1)[B, T], reason=reason)
 
 
+def test_the_text_of_a_type_is_a_claim() -> None:
+    claimed = assume(value(Audio()[B, T]), "Audio(rate=8000)[B, T]", reason=WHY)
+    assert str(claimed.type) == "Audio(rate=8000)[B, T]"
+    with pytest.raises(ConfigError, match="there is no element 'Adio'"):
+        assume(value(Audio()[B, T]), "Adio[B, T]", reason=WHY)
+
+
 def test_what_is_no_type_cannot_be_claimed() -> None:
     wrong: Any = Audio(rate=1)
     with pytest.raises(ConfigError, match="is no type that a value could have") as caught:
@@ -197,20 +217,20 @@ graphs:
     assert str(caught.value.where) == "<text>:6:3"
 
 
-X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(2, 6)
+ARRAY = np.linspace(-1, 1, 12, dtype=np.float32).reshape(2, 6)
 
 
 @pytest.mark.parametrize(
     ("given", "claimed", "array", "wrong"),
     [
-        (Any_()[B, T], Audio(peak=1.0)[B, T], X, None),
-        (Any_()[B, T], Audio(peak=1.0)[B, T], 3000 * X, "its peak is 3000, and 1 was promised"),
-        (Any_()[B, T], Ids(Vocab("abc"))[B, T], X, "it holds float numbers, not int"),
+        (Any_()[B, T], Audio(peak=1.0)[B, T], ARRAY, None),
+        (Any_()[B, T], Audio(peak=1.0)[B, T], 3000 * ARRAY, "its peak is 3000, and 1 was promised"),
+        (Any_()[B, T], Ids(Vocab("abc"))[B, T], ARRAY, "it holds float numbers, not int"),
         (Any_()[B, T], Ids(Vocab("abc"))[B, T], np.full((2, 6), 3), "12 ids are outside the 3 labels"),
-        (Any_()[B, F], Acoustic()[B, F(6)], X, None),
-        (Any_()[B, F], Acoustic()[B, F(7)], X, "axis 1 must be 7 long"),
-        (Logits()[B, V(6)], Probs()[B, V(6)], X, "the probabilities of a position sum to"),
-        (Any_()[B, T], Mask(T, true="keep")[B, T], X > 0, None),
+        (Any_()[B, F], Acoustic()[B, F(6)], ARRAY, None),
+        (Any_()[B, F], Acoustic()[B, F(7)], ARRAY, "axis 1 must be 7 long"),
+        (Scores()[B, V(6)], Probs()[B, V(6)], ARRAY, "the probabilities of a position sum to"),
+        (Any_()[B, T], Mask(T, true="keep")[B, T], ARRAY > 0, None),
     ],
 )  # fmt: skip
 def test_what_can_be_seen_of_a_claim_is_checked_when_the_graph_runs(

@@ -10,6 +10,7 @@ from neumo.graph.module import NeuralModule, Role
 from neumo.graph.signature import Signature
 from neumo.graph.value import Value
 from neumo.types import (
+    Any_,
     ConfigError,
     Element,
     Kind,
@@ -21,6 +22,7 @@ from neumo.types import (
     Var,
     facet_text,
     facets_of,
+    parse,
 )
 from neumo.types.gap import gap
 
@@ -76,7 +78,7 @@ class Assume(NeuralModule):
         )
 
 
-def assume(value: Value, type: NeuralType, *, reason: str) -> Value:
+def assume(value: Value, type: NeuralType | str, *, reason: str) -> Value:
     """Claim that a value is of another type, where you know what the types cannot.
 
     >>> from neumo.graph.graph import Graph
@@ -90,16 +92,19 @@ def assume(value: Value, type: NeuralType, *, reason: str) -> Value:
     Axes of the same kind at the same place keep their sizes; other symbols of `type` are new sizes, equal to
     nothing else. Facets that `type` leaves open keep what is known of them. `graph.assumptions()` lists the
     claim with its reason and its place; nothing is computed, and what can be seen in the tensor is checked
-    when the graph runs. Raises `PortError` if the claim contradicts the type of the value, `ConfigError`
-    without a reason.
+    when the graph runs. `type` may be its text, as recipes write it. Raises `PortError` if the claim
+    contradicts the type of the value: its facets, numbers, sizes and order of axes stay, and features can be
+    said to be acoustic ones but logits not to be probabilities. `ConfigError` without a reason.
     """
-    return Assume(type, reason)(value=value).value
+    return Assume(parse(type) if isinstance(type, str) else type, reason)(value=value).value
 
 
 def _denied(claimed: NeuralType, found: NeuralType) -> Iterator[str]:
     """Say what the type of a value denies of a claim: its numbers, its facets, its rank."""
     want, have = claimed.element, found.element
-    if "any" not in (want.dtype, have.dtype) and want.dtype != have.dtype:
+    if not _may_be(want, have):
+        yield f"it is {have.label}, not {want.label}"
+    elif "any" not in (want.dtype, have.dtype) and want.dtype != have.dtype:
         yield f"its numbers are {have.dtype}, not {want.dtype}"
     for name in _shared(want, have):
         one, two = getattr(want, name), getattr(have, name)
@@ -109,8 +114,18 @@ def _denied(claimed: NeuralType, found: NeuralType) -> Iterator[str]:
         yield f"it has {found.rank} axes, not {claimed.rank}"
 
 
+def _may_be(want: Element, have: Element) -> bool:
+    """Say whether a value of one element may be of another: a case of it, or more general."""
+    return isinstance(want, type(have) | Any_) or isinstance(have, type(want) | Any_)
+
+
 def _denied_axes(claimed: NeuralType, found: NeuralType) -> Iterator[str]:
     """Say which axes of a claim the type of the value denies."""
+    kinds = [(axis.kind, other.kind) for axis, other in zip(claimed.axes, found.axes, strict=True)]
+    if any(not _may_count(kind, other) for kind, other in kinds):
+        want, have = (" ".join(kind.value for kind in side) for side in zip(*kinds, strict=True))
+        yield f"its axes are {have}, not {want}"
+        return
     for n, (axis, other) in enumerate(zip(claimed.axes, found.axes, strict=True)):
         if axis.listed != other.listed:
             yield f"axis {n} is {'a list' if other.listed else 'no list'}"
@@ -118,6 +133,14 @@ def _denied_axes(claimed: NeuralType, found: NeuralType) -> Iterator[str]:
             yield f"axis {n} is {other.size} long, not {axis.size}"
         elif axis.clock is not None and other.clock is not None and axis.clock != other.clock:
             yield f"axis {n} has {other.clock} steps a second, not {axis.clock}"
+
+
+def _may_count(want: Kind, have: Kind) -> bool:
+    """Say whether an axis of one kind may be of another: features may turn out to be scores of labels."""
+    open_kinds = (Kind.ANY, Kind.SINGLETON)
+    return (
+        want is have or want in open_kinds or have in open_kinds or (have, want) == (Kind.FEATURE, Kind.VOCAB)
+    )
 
 
 def _both_known(one: object, two: object) -> bool:
@@ -140,7 +163,7 @@ def _shared(one: Element, two: Element) -> list[str]:
 def _claimed(claimed: NeuralType, found: NeuralType) -> NeuralType:
     """Put the sizes and the facets of the value into the claim, where it leaves them open."""
     pairs = list(zip(claimed.axes, found.axes, strict=True))
-    same = [(w, h) for w, h in pairs if w.kind is h.kind or Kind.ANY in (w.kind, h.kind)]
+    same = [(w, h) for w, h in pairs if _may_count(w.kind, h.kind)]
     sizes = {
         w.symbol: h.size
         for w, h in same
