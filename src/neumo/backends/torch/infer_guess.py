@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +31,6 @@ from neumo.types import (
 )
 
 Sizes = Sequence[Size | None]
-_TIMES = ("T", "U", *(f"T{number}" for number in range(2, 100)))
 _NORMALISED = {"log_softmax": LogProbs, "_log_softmax": LogProbs, "softmax": Probs, "_softmax": Probs}
 
 
@@ -80,17 +80,17 @@ class Guess:
                     yield port, at, symbol
 
     def _names(self) -> dict[Symbol, Size]:
-        """Call one symbol B, the two of an image H and W, and the others T, U, T2 ..."""
+        """Call one symbol B, the sides of pictures H and W, H2 and W2 ..., and the others T, U, T2 ..."""
         names: dict[Symbol, Size] = {}
         for symbol in self._batch():
             names[symbol] = Symbol("B").size
-        times = iter(_TIMES)
+        times = itertools.chain(["T", "U"], itertools.islice(_numbered("T"), 1, None))
+        sides = {2: _numbered("H"), 3: _numbered("W")}
         for port, at, symbol in self._bare():
             if symbol in names:
                 continue
             image = self.values[port].dim() == 4 and at in (2, 3) and self.values[port].is_floating_point()
-            name = ("H", "W")[at - 2] if image else next(times)
-            names[symbol] = Symbol(name).size
+            names[symbol] = Symbol(next(sides[at] if image else times)).size
         own = (size.symbols() for sizes in self.outputs.values() for size in sizes if size is not None)
         for symbol in sorted(frozenset[Symbol]().union(*own) - names.keys(), key=lambda each: each.key):
             names[symbol] = Symbol(f"{next(times)}'").size  # it depends on values
@@ -160,6 +160,11 @@ class Guess:
             return _NORMALISED[operation]()
         self._note(port, "features")
         return Features()
+
+
+def _numbered(name: str) -> Iterator[str]:
+    """Give `H`, `H2`, `H3` and so on."""
+    return itertools.chain([name], (f"{name}{number}" for number in itertools.count(2)))
 
 
 _WORDS = {Kind.BATCH: "the batch", Kind.TIME: "time", Kind.HEIGHT: "height", Kind.WIDTH: "width"}
