@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from neumo.graph.adapter_chains import Before
+from neumo.graph.assume import assume
 from neumo.graph.candidates import Surroundings, each_value
 from neumo.graph.compose import Call, Mismatch, check, compose
 from neumo.graph.module import NeuralModule
@@ -34,8 +35,12 @@ def apply(call: Call, mismatch: Mismatch, way: Way) -> Record:
     swap: dict[int, Value] = {}
     if way.value is not None:
         inputs[mismatch.port] = _replaced(inputs[mismatch.port], {id(mismatch.value): way.value})
+        inputs |= way.beside
+    elif way.claim is not None:
+        claimed = assume(mismatch.value, way.claim, reason="tried")
+        inputs[mismatch.port] = _replaced(inputs[mismatch.port], {id(mismatch.value): claimed})
     elif way.chain:
-        value, outputs = mismatch.value, {}
+        value, outputs = way.behind or mismatch.value, {}
         for applied in way.chain:
             beside = {
                 port: outputs[other.port] if isinstance(other, Before) else other

@@ -367,7 +367,7 @@ NEVER = {
 @pytest.mark.parametrize("case", NEVER.values(), ids=NEVER)
 def test_what_is_not_exact_is_never_offered(case: tuple[NeuralType, NeuralType]) -> None:
     ((_, ways),) = ways_of(refuse(one(*case, "", beside=Mel()[B, F(32), T], more=Text("bert")[B, F(32), T])))
-    assert [way.text for way in ways] == []
+    assert [way.text for way in ways if way.claim is None] == []
 
 
 def test_a_fix_never_breaks_another_connection() -> None:

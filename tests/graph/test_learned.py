@@ -124,7 +124,7 @@ def test_the_message_names_the_file_that_says_so() -> None:
     with pytest.raises(PortError) as caught:
         vocode(vocoder, Mel(scale="ln", n_mels=80))
     text = " ".join(str(caught.value).split())
-    assert "wanted Mel(rate=22050, hop=256, window=hann, scale=log10, n_mels=80)[B, F=80, T]" in text
+    assert "wanted Mel(scale=log10, ...)[B, F=80, T]" in text
     assert "learned in training (model.neumo)" in text
 
 

@@ -223,8 +223,8 @@ def reference_lengths_for_found_labels() -> None:
 
 
 def one_of_several_is_too_short() -> None:
-    data = inputs(a=Acoustic()[B, F(4), T], b=Acoustic()[B, F(4), T])
-    Sum()(xs=[data.a, Down()(x=data.b).x])
+    data = inputs(a=Acoustic()[B, F(4), T], b=Acoustic()[B, F(4), T], c=Acoustic()[B, F(4), T])
+    Sum()(xs=[data.a, Down()(x=data.c).x])
 
 
 def one_of_several_is_no_loss() -> None:
@@ -264,9 +264,9 @@ WRONG: list[tuple[Callable[[], None], str, str, str]] = [
     (lengths_of_another_rate, "lengths", "it counts other samples", "audio_len=wide.audio_len"),
     (stereo_into_mono, "axes", "3 axes, not 2", "insert Mono()"),
     (noise_of_another_rate, "facet", "rate is 8000, not 16000", "insert Resample(8000 -> 16000)"),
-    (noise_of_another_loader, "batch", "their batches have nothing in common", ""),
+    (noise_of_another_loader, "batch", "their batches have nothing in common", "read SpeechData and"),
     (a_rate_behind_two_augmentations, "facet", "rate is 44100, not 16000", "insert Resample(44100 -> 16000)"),
-    (swapped_roles, "vocab", "'</s>' there, '<s>' here", "insert RemapIds(swapped -> pieces)"),
+    (swapped_roles, "vocab", "the eos is at index 1 there", "insert RemapIds(swapped -> pieces)"),
     (too_narrow_for_joined_features, "size", "384 features, not 512", "build Fixed with width=384"),
     (joined_over_other_frames, "size", "2 times too short", ""),
     (residual_over_a_convolution_without_padding, "size", "It is 2 too long", ""),
@@ -275,8 +275,8 @@ WRONG: list[tuple[Callable[[], None], str, str, str]] = [
     (lengths_from_before_padding, "lengths", "for T = 1 it is 1, not 16", ""),
     (the_mask_of_the_query, "mask", "runs along inputs.q, but memory runs along inputs.m", ""),
     (targets_that_were_not_shifted, "facet", "shifted is False, not True", "targets=shifted.said"),
-    (a_decoder_that_sees_the_end, "facet", "frame is bos..eos, not bos..", ""),
-    (reference_lengths_for_found_labels, "lengths", "from before BeamSearch", "ids_len=found.ids_len"),
+    (a_decoder_that_sees_the_end, "facet", 'frame is "bos..eos", not "bos.."', ""),
+    (reference_lengths_for_found_labels, "lengths", "are made by BeamSearch", "ids_len=found.ids_len"),
     (one_of_several_is_too_short, "size", "because inputs.a has T frames", "xs=[data.a, data.b]"),
     (one_of_several_is_no_loss, "axes", "1 axis, not 0", "insert Reduce(mean) before it"),
     (predicted_frames_against_true_ones, "lengths", "by TTSData", "n=made.x_len"),

@@ -382,4 +382,5 @@ def test_nothing_is_offered_for_a_port_that_nothing_fits() -> None:
     data = inputs(x=Acoustic()[B, F(8), T])
     with pytest.raises(PortError, match="No value that has been made so far fits n") as caught:
         Pair.of(x=Features()[B, F, T], n=Lengths(T)[B])(x=data.x)
-    assert caught.value.fixes == ()
+    fixes = [fix.text for fix in caught.value.fixes]
+    assert fixes == ["declare it as an open input: inputs(n=Lengths(T)[B], ...)"]

@@ -68,8 +68,8 @@ def test_what_is_written_already_is_not_offered() -> None:
 
 
 def test_one_of_several_values_is_pointed_at_and_replaced_alone() -> None:
-    data = inputs(a=Acoustic()[B, F(4), T], b=Acoustic()[B, F(4), T])
-    half = Down()(x=data.b)
+    data = inputs(a=Acoustic()[B, F(4), T], b=Acoustic()[B, F(4), T], c=Acoustic()[B, F(4), T])
+    half = Down()(x=data.c)
     with pytest.raises(PortError) as caught:
         Sum()(xs=[data.a, half.x])
     assert [fix.text for fix in caught.value.fixes] == ["xs=[data.a, data.b]"]
@@ -87,8 +87,8 @@ def test_values_that_are_unpacked_are_pointed_at_together() -> None:
 
 
 def test_one_of_many_values_is_replaced_in_words() -> None:
-    data = inputs(a=Acoustic()[B, F(4), T], b=Acoustic()[B, F(4), T])
-    half = Down()(x=data.b)
+    data = inputs(a=Acoustic()[B, F(4), T], b=Acoustic()[B, F(4), T], c=Acoustic()[B, F(4), T])
+    half = Down()(x=data.c)
     with pytest.raises(PortError) as caught:
         Sum()(xs=[data.a] * 5 + [half.x])
     assert caught.value.fixes[0].text == "data.b in the place of half.x"
@@ -147,5 +147,6 @@ def test_a_port_that_nothing_can_feed_says_so() -> None:
     data = inputs(x=Acoustic()[B, F(4), T])
     with pytest.raises(PortError) as caught:
         Port({"x": Acoustic()[B, F(4), T], "ids": Ids(EN)[B, U]})(x=data.x)
-    assert caught.value.fixes == ()
+    fixes = [fix.text for fix in caught.value.fixes]
+    assert fixes == ["declare it as an open input: inputs(ids=Ids(en)[B, U], ...)"]
     assert caught.value.why == ("No value that has been made so far fits ids.",)

@@ -120,7 +120,7 @@ def compose(
 
 def check(call: Call, positional: Sequence[object] = ()) -> list[PortError]:
     """Check one call: names and kinds of arguments, then types together, then what is missing."""
-    takes: Mapping[str, NeuralType] = stated_ports(call.module).takes
+    takes: Mapping[str, NeuralType] = stated_ports(call.module, call.location).takes
     wrong = bool(positional) or not _take_arguments(call, takes)
     _instantiate(call)
     _unify(call)
@@ -136,14 +136,30 @@ def check(call: Call, positional: Sequence[object] = ()) -> list[PortError]:
     return refusals(call, positional, missing)
 
 
-def stated_ports(module: NeuralModule) -> Signature:
-    """Give the signature of a module; a `GraphError` says which module's own code failed, and on what."""
+def stated_ports(module: NeuralModule, location: Location | None = None) -> Signature:
+    """Give the signature of a module; an error says which module cannot state it, and where it is called."""
     try:
         return signature_of(module)
-    except NeumoError:
-        raise
+    except NeumoError as error:
+        raise _unstated(module, error, location) from error
     except Exception as error:
         raise _failed(module, "signature()", error) from error
+
+
+def _unstated(module: NeuralModule, error: NeumoError, location: Location | None) -> NeumoError:
+    """Name the module whose settings do not go together, and the call that asked for its ports."""
+    if error.where is not None:
+        return error
+    is_opened = module.__class__.__module__ == "neumo.graph.inputs"  # the ports are the caller's own
+    return type(error)(
+        error.what if is_opened else f"{label_of(module)} cannot state its ports: {error.what}",
+        code=error.code,
+        where=None if location is None else location.place,
+        details=error.details,
+        why=error.why,
+        fixes=error.fixes,
+        data=error.data,
+    )
 
 
 def _failed(module: NeuralModule, method: str, error: Exception) -> GraphError:

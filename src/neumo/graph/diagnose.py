@@ -8,14 +8,26 @@ from fractions import Fraction
 from neumo.graph.candidates import Surroundings
 from neumo.graph.compose import Call, Mismatch
 from neumo.graph.learned import learned_from
-from neumo.graph.misuse import place_of
+from neumo.graph.misuse import known_facets, place_of
 from neumo.graph.module import NeuralModule, module_fields
 from neumo.graph.recover import follows
 from neumo.graph.settings import setting_text
 from neumo.graph.trace import Trace
 from neumo.graph.value import Value
 from neumo.graph.ways_out import Advice
-from neumo.types import Fix, Kind, NeuralType, PortError, Reason, Row, SizeGap, Vocab, facet_text, facets_of
+from neumo.types import (
+    Fix,
+    Kind,
+    NeuralType,
+    PortError,
+    Reason,
+    Row,
+    Size,
+    SizeGap,
+    Symbol,
+    Vocab,
+    facet_text,
+)
 
 _COUNTED = {
     Kind.BATCH: "rows",
@@ -24,6 +36,7 @@ _COUNTED = {
     Kind.HEIGHT: "rows of pixels",
     Kind.WIDTH: "columns of pixels",
 }
+_MOST_FACETS = 4  # of a wanted type that are shown; of more than that, those that differ
 _MEASURES = {"lengths": "counts", "mask": "covers"}
 _RESIZERS = ("stride", "hop", "by", "factor", "subsample", "upsample")  # settings known to change sizes
 
@@ -70,6 +83,11 @@ class _Finding:
         given, short = self.trace.name(self.value), self.short(first)
         why = list(dict.fromkeys(self.sentence(reason) for reason in self.reasons))
         more = f", and {len(why) - 1} more" if len(why) > 1 else ""
+        fixes = self.advice.fixes(self.mismatch)
+        if why == [_sentence(short)]:
+            why = []
+        if not fixes:
+            why += self.advice.hindrances(self.mismatch)
         return PortError(
             f"{given} cannot feed {self.consumer}.{self.port}: {short}{more}",
             code=first.code,
@@ -78,9 +96,9 @@ class _Finding:
                 Row("given", self.text(self.value.type), f"made by {self.trace.made_by(self.value.step)}"),
                 Row("wanted", self.text(self.wanted), self.because()),
             ],
-            why=[] if why == [_sentence(short)] else why,
+            why=why,
             path=" -> ".join([*self.trace.path(self.value), f"{self.consumer}.{self.port}"]),
-            fixes=self.advice.fixes(self.mismatch),
+            fixes=fixes,
             data={"port": self.port, "value": given, "reasons": [reason.sentence for reason in self.reasons]},
         )
 
@@ -92,13 +110,17 @@ class _Finding:
         return f"{self.port}[{next(n for n, value in enumerate(source) if value is self.value)}]"
 
     def text(self, shown: NeuralType) -> str:
-        """Print a type with the facets that are wanted or differ, and with owners where names are equal."""
-        element = self.wanted.element
+        """Print a type with the facets that are wanted or differ, and with owners where names are equal.
+
+        Where many are wanted, only those that differ are shown.
+        """
         asked = {reason.facet for reason in self.reasons}
-        asked |= {name for name in facets_of(type(element)) if getattr(element, name) is not None}
+        wanted = known_facets(self.wanted)
+        asked |= wanted if len(wanted) <= _MOST_FACETS else {"..."}
         if self.owners:
             shown = self.trace.with_owners(shown)
-        return shown.text(owners=self.owners, facets=frozenset(asked))
+        is_whole = shown.element.nested  # the facets of a struct are types themselves
+        return shown.text(owners=self.owners, facets=None if is_whole else frozenset(asked))
 
     def short(self, reason: Reason) -> str:
         """Say in a few words what is wrong, for the first line."""
@@ -106,7 +128,11 @@ class _Finding:
         if reason.field:
             return f"its {reason.field} does not fit"
         if reason.code in _MEASURES and gap is not None:
-            given, wanted = self.trace.unit(gap.given), self.trace.unit(gap.wanted)
+            decided = _origin(reason)[1]
+            wanted = self.trace.unit(gap.wanted, None if decided is None else decided.type)
+            given = self.trace.unit(gap.given)
+            if self.is_share():
+                return f"it is a share of other {given}" if given == wanted else f"it is a share of {given}"
             counted = f"other {given}" if given == wanted else f"{given}, not {wanted}"
             return f"it {_MEASURES[reason.code]} {counted}"
         if reason.code == "batch":
@@ -119,8 +145,13 @@ class _Finding:
             return self.short_size(reason, gap)
         return _clause(self.plain(reason))
 
+    def is_share(self) -> bool:
+        return getattr(self.value.type.element, "unit", None) == "fraction"
+
     def short_size(self, reason: Reason, gap: SizeGap) -> str:
         unit = self.unit_of(reason)
+        if gap.kind == "unsolved":
+            return f"nothing says how many {unit} it needs"
         if gap.wanted.constant is None:
             return f"another number of {unit}"
         if gap.given.constant is None:
@@ -148,6 +179,8 @@ class _Finding:
         if gap is None:
             short = self.short(reason)
             return _sentence(short if reason.vocab is None else self.plain(reason))
+        if reason.code == "lengths" and self.is_share():
+            return f"It is a share of {gap.given}, not of {gap.wanted}, and says nothing about that."
         if gap.kind == "factor" and gap.factor is not None:
             between = self.between(reason)
             return f"{gap.sentence}: {between} between the two." if between else f"{gap.sentence}."
@@ -155,7 +188,9 @@ class _Finding:
             return self.foreign(reason, gap) or f"{gap.sentence}."
         if gap.kind == "unsolved":
             unknown = _and(sorted(symbol.name for symbol in gap.wanted.symbols() if not symbol.rigid))
-            return f"No input says what {unknown} is in {gap.wanted}, and {gap.given} does not settle it."
+            verb = "is" if " and " not in unknown else "are"
+            known = f"{gap.given} of {self.trace.name(self.value)}"
+            return f"No input says what {unknown} {verb} in {gap.wanted}, and {known} does not settle it."
         if gap.kind == "constant" and reason.axis is not None:
             single = len(self.reasons) == 1
             return (
@@ -190,17 +225,27 @@ class _Finding:
             )
             return f"{apart}: their batches have nothing in common.{once}"
         unit = self.trace.unit(gap.given) if reason.code in _MEASURES else self.unit_of(reason)
-        if any(self.trace.is_upstream(self.value.step, step) for step in ours):
+        if any(self.trace.is_replaced(gap.given, step, gap.wanted) for step in ours):
             return f"It has the {unit} from before {wanted}, which makes a new number of them."
-        return f"Its {unit} are made by {given}, those of the other inputs by {wanted}."
+        port, decided = _origin(reason)
+        other = self.other(port, decided) if decided is not None else "the other inputs"
+        there = self.unit_of(reason) if reason.axis is not None else self.trace.unit(gap.wanted)
+        those = "those" if there == unit else f"the {there}"
+        durations = self.trace.sum_behind(ours, gap.wanted)
+        made = f"what {durations} add up to" if durations else f"made by {wanted}"
+        return f"Its {unit} are made by {given}, {those} of {other} are {made}."
 
     def another_source(self, reason: Reason, gap: SizeGap) -> str:
-        given, wanted = self.trace.source_of(gap.given), self.trace.source_of(gap.wanted)
+        """Tell apart two sizes that one step made, by other values that have them."""
+        given = self.trace.source_of(gap.given, gap.wanted)
+        wanted = self.trace.source_of(gap.wanted, gap.given)
         port, decided = _origin(reason)
-        if given is None or wanted is None or decided is None:
+        if not given or not wanted or decided is None:
             return ""
         other = self.other(port, decided)
-        return f"It runs along {self.trace.name(given)}, but {other} runs along {self.trace.name(wanted)}."
+        if reason.code == "batch":
+            return f"It has the rows of {given}, but {other} has those of {wanted}."
+        return f"It runs along {given}, but {other} runs along {wanted}."
 
     def other(self, port: str, decided: Value) -> str:
         """Name what decided a size or a facet: its port, or the value where the port takes several."""
@@ -217,9 +262,22 @@ class _Finding:
         if any(source is not None for source in taught):
             named = next((f" ({source})" for source in taught if source), "")
             return f"learned in training{named}"
-        settings = [setting_text(self.call.module, reason.facet, reason.wanted) for reason in self.reasons]
+        settings = [setting_text(self.call.module, reason) for reason in self.reasons]
         settings = list(dict.fromkeys(text for text in settings if text))
         return f"because {self.consumer} has {_and(settings)}" if settings else ""
+
+    def told(self, reason: Reason, decided: Value) -> tuple[Size, Kind | None]:
+        """Give the size of the other connection that told the wanted one, and the kind of its axis."""
+        port, env, wanted = _origin(reason)[0], self.call.env, self.mismatch.wanted
+        stated = wanted.axes[reason.axis].size if reason.axis is not None and not reason.field else None
+        sizes = wanted.element.sizes() if stated is None and not reason.field else (stated,)
+        asked = {symbol for size in sizes if size is not None for symbol in size.symbols()}
+        told = [symbol for symbol in asked if env.origin(symbol) is reason.origin]
+        for axis, given in zip(self.call.instance.takes[port].axes, decided.type.axes, strict=False):
+            symbols = axis.size.symbols() if axis.size is not None else frozenset[Symbol]()
+            if given.size is not None and not symbols.isdisjoint(told):
+                return given.size, axis.kind
+        return reason.gap.wanted, None
 
     def has(self, reason: Reason, decided: Value) -> str:
         """Say what the other connection has that decided a symbol or a variable."""
@@ -227,10 +285,10 @@ class _Finding:
         if gap is not None and reason.code == "batch":
             return f"comes from {_and(map(self.trace.step, self.trace.makers(gap.wanted.symbols())))}"
         if gap is not None:
-            counted = (
-                self.trace.unit(gap.wanted, decided.type) if reason.axis is None else self.unit_of(reason)
-            )
-            return f"has {gap.wanted} {counted}"
+            size, kind = self.told(reason, decided)
+            counted = _COUNTED.get(kind) if kind is not None else None
+            counted = counted or self.trace.unit(size, decided.type)
+            return f"has {size} {counted.removesuffix('s') if size == 1 else counted}"
         if reason.code == "clock":
             return "has " + reason.sentence.rpartition("not ")[2] + " steps a second"
         wanted = reason.wanted

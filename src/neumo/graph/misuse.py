@@ -5,18 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
-from neumo.graph.candidates import Surroundings
+from neumo.graph.candidates import Surroundings, fits
 from neumo.graph.compose import Call
+from neumo.graph.inputs import is_open, is_source
 from neumo.graph.module import NeuralModule, label_of
+from neumo.graph.order import order_steps
+from neumo.graph.type_source import type_source
 from neumo.graph.value import Record, Value, values_of
 from neumo.graph.ways_out import missing_fixes
-from neumo.types import Fix, PortError, Row, Source, nearest
+from neumo.types import Fix, NeuralType, PortError, Row, Source, Var, facets_of, nearest
 
 
 def place_of(call: Call, port: str | None = None) -> Callable[[], Source | None]:
     """Give a function that finds the argument in the user's text when the message is printed."""
     location = call.location
     return lambda: None if location is None else location.place(port)
+
+
+def known_facets(wanted: NeuralType) -> set[str]:
+    """Name the facets that a wanted type says something about: those that any value may have are left out."""
+    element = wanted.element
+    values = {name: getattr(element, name) for name in facets_of(type(element))}
+    return {name for name, value in values.items() if value is not None and not isinstance(value, Var)}
+
+
+def wanted_text(wanted: NeuralType) -> str:
+    """Print a wanted type without the facets that are open."""
+    if not wanted.variables() or wanted.element.nested:
+        return str(wanted)
+    return wanted.text(facets=frozenset(known_facets(wanted)))
 
 
 def misuse_errors(call: Call, positional: Sequence[object]) -> list[PortError]:
@@ -101,7 +118,16 @@ def _unknown_error(call: Call, unknown: list[str]) -> PortError:
 def _meant_by(call: Call, port: str, unknown: Sequence[str], free: Sequence[str]) -> str | None:
     """Find the port that a misspelt argument most likely means, or None."""
     match = nearest(port, free) or nearest(port, call.signature.takes)
-    return free[0] if match is None and len(unknown) == len(free) == 1 else match
+    if match is None and len(unknown) == 1:
+        takes, value = call.instance.takes, call.arguments[port]
+        needed = [each for each in free if not takes[each].optional]
+        likely = free if len(free) == 1 else [each for each in needed if _would_fit(call, each, value)]
+        return likely[0] if len(likely) == 1 else None
+    return match
+
+
+def _would_fit(call: Call, port: str, value: object) -> bool:
+    return isinstance(value, Value) and fits(call.instance.takes[port].as_single(), value.type, call.env)
 
 
 def _argument_error(call: Call, port: str, value: object) -> PortError:
@@ -110,7 +136,7 @@ def _argument_error(call: Call, port: str, value: object) -> PortError:
         f"{label_of(call.module)}.{port} cannot take {what}",
         code="argument",
         where=place_of(call, port),
-        details=[Row("wanted", str(call.env.type(call.instance.takes[port])))],
+        details=[Row("wanted", wanted_text(call.env.type(call.instance.takes[port])))],
         why=why,
         fixes=fixes,
     )
@@ -176,12 +202,22 @@ def _name_of(call: Call, thing: object) -> str:
     )
 
 
+def _from_outside(call: Call, port: str, around: Surroundings) -> Fix:
+    """Say how an open input would bring a value: with all else, as rows of two sources do not meet."""
+    declared = f"inputs({port}={type_source(call.env.type(call.instance.takes[port]).as_single())}"
+    sources = [step for step in order_steps(value.step for value in around.connected) if is_source(step)]
+    layers = [label_of(step.module) for step in sources if not is_open(step)]
+    if layers:
+        return Fix(f"take it from outside, and with it what {' and '.join(layers)} gives: {declared}, ...)")
+    return Fix(f"declare it as an open input: {declared}{', ...' * bool(sources)})")
+
+
 def missing_error(call: Call, missing: list[str]) -> PortError:
     """Explain ports that were left out, after what was given has been unified: few values fit then."""
     label = label_of(call.module)
     around = Surroundings(call)
     wanted = {port: call.instance.takes[port] for port in missing}
-    rows = [Row("wanted", f"{port}: {call.env.type(found)}") for port, found in wanted.items()]
+    rows = [Row("wanted", f"{port}: {wanted_text(call.env.type(found))}") for port, found in wanted.items()]
     empty = [port for port in missing if port in call.arguments]
     ports = ", ".join(missing[:-1]) + (" and " if len(missing) > 1 else "") + missing[-1]
     fixes = missing_fixes(around, wanted)
@@ -190,6 +226,7 @@ def missing_error(call: Call, missing: list[str]) -> PortError:
         why.append(f"{' and '.join(empty)} got None, which only optional ports may be.")
     if not fixes:
         why.append(f"No value that has been made so far fits {missing[0]}.")
+        fixes = [_from_outside(call, missing[0], around)]
     return PortError(
         f"{label} needs {ports}, which {'was' if len(missing) == 1 else 'were'} left out",
         code="missing",

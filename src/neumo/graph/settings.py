@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from neumo.graph.module import NeuralModule, label_of, module_fields
-from neumo.types import Element, Reason, Size, Vocab, facet_text
+from neumo.types import ConfigError, Element, Reason, Size, Vocab, facet_text
 
 
 def setting_behind(module: NeuralModule, facet: str, value: Any) -> str | None:
@@ -28,27 +28,62 @@ def setting_behind(module: NeuralModule, facet: str, value: Any) -> str | None:
     return equal[0] if len(equal) == 1 else None
 
 
+def _behind(module: NeuralModule, facet: str, mine: Any, other: Any) -> tuple[str, Any, Any] | None:
+    """Find the field behind a value, what it holds, and what it would have to hold for the other value.
+
+    These may be labels that the module adds the blank to.
+    """
+    name = setting_behind(module, facet, mine)
+    if name is not None:
+        return name, _plain(mine), _plain(other)
+    here, there = _labels_behind(mine), _labels_behind(other)
+    if here is None or there is None or here[1] != there[1]:
+        return None
+    name = setting_behind(module, facet, here[0])
+    return None if name is None else (name, here[0], there[0])
+
+
+def _labels_behind(vocab: Any) -> tuple[Vocab, str] | None:
+    """Give the labels that `with_blank` made a vocabulary of, and the end that the blank went to."""
+    if not isinstance(vocab, Vocab) or vocab.blank is None or len(vocab) == 1:
+        return None
+    where = "start" if vocab.blank == 0 else "end"
+    data = vocab.to_data()
+    data["labels"] = [label for n, label in enumerate(vocab) if n != vocab.blank]
+    data |= {role: index - (where == "start") for role, index in vocab.roles}
+    data["name"] = vocab.name.removesuffix("+blank").removeprefix("blank+")
+    del data["blank"]
+    try:
+        plain = Vocab.from_data(data)
+    except ConfigError:  # the blank has another role besides
+        return None
+    return (plain, where) if plain.with_blank(where) == vocab else None
+
+
 def changed_settings(
-    module: NeuralModule, reasons: Sequence[Reason], *, giving: bool
+    module: NeuralModule, reasons: Sequence[Reason], *, giving: bool, label: str = ""
 ) -> Iterator[tuple[NeuralModule, str]]:
     """Give the module with the fields changed that stand behind all reasons, and the words for it.
 
-    `giving` says on which side it is: what it gives has to become what is wanted, or the reverse.
+    `giving` says on which side it is: what it gives has to become what is wanted, or the reverse. `label` is
+    what the module is called where several are called alike.
     """
     changes: dict[str, Any] = {}
     for reason in reasons:
         mine, other = (reason.given, reason.wanted) if giving else (reason.wanted, reason.given)
-        name = setting_behind(module, reason.facet, mine)
-        value = _plain(other)
-        if name is None or value is None or changes.setdefault(name, value) != value:
+        found = _behind(module, reason.facet, mine, other)
+        if found is None:
+            return
+        name, _, value = found
+        if value is None or changes.setdefault(name, value) != value:
             return
     try:
         changed: NeuralModule = cast("Any", dataclasses).replace(module, **_nested(module, changes))
         changed.signature()
     except Exception:  # the user's own code, on settings that nobody has tried: they do not go together
         return
-    words = " and ".join(f"{name}={_text(value)}" for name, value in changes.items())
-    yield changed, f"build {label_of(module)} with {words}"
+    words = " and ".join(f"{name}={_text(value, reasons)}" for name, value in changes.items())
+    yield changed, f"build {label or label_of(module)} with {words}"
 
 
 def _nested(module: NeuralModule, changes: dict[str, Any]) -> dict[str, Any]:
@@ -64,14 +99,19 @@ def _nested(module: NeuralModule, changes: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _text(value: Any) -> str:
-    return value.name if isinstance(value, Vocab) and value.name else facet_text(value)
+def _text(value: Any, reasons: Sequence[Reason]) -> str:
+    """Write a setting; a vocabulary by its name, unless the other one of a mismatch is called like it."""
+    sides = (side for reason in reasons for side in (reason.wanted, reason.given))
+    names = [side.name for side in sides if isinstance(side, Vocab)]
+    if isinstance(value, Vocab) and value.name and len(set(names)) == len(names):
+        return value.name
+    return facet_text(value)
 
 
-def setting_text(module: NeuralModule, facet: str, value: Any) -> str:
+def setting_text(module: NeuralModule, reason: Reason) -> str:
     """Write the field behind a wanted facet, such as `n_mels=64`, or nothing if no field asks for it."""
-    name = setting_behind(module, facet, value)
-    return "" if name is None else f"{name}={_text(_plain(value))}"
+    found = _behind(module, reason.facet, reason.wanted, reason.given)
+    return "" if found is None else f"{found[0]}={_text(found[1], [reason])}"
 
 
 def _plain(value: Any) -> Any:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from neumo.graph.compose import Call
 from neumo.graph.module import NeuralModule, label_of
 from neumo.graph.order import order_steps
 from neumo.graph.value import Step, Value
-from neumo.types import Audio, Ids, Kind, Lengths, NeuralType, Size, Symbol, Text
+from neumo.types import (
+    Audio,
+    Durations,
+    Ids,
+    Kind,
+    Lengths,
+    NeuralType,
+    Size,
+    Spectrogram,
+    Symbol,
+    Text,
+)
 from neumo.types.gap import slopes
 
 
@@ -51,34 +62,63 @@ class Trace:
         found = {id(step): step for symbol in symbols if (step := self._makers.get(symbol)) is not None}
         return sorted(found.values(), key=lambda step: step.serial)
 
-    def source_of(self, size: Size) -> Value | None:
-        """Give the value along whose axis a size runs in the end: the audio that frames were made of."""
-        for value in (value for step in self.steps for value in step.outputs.values()):
-            if any(axis.symbol is not None and axis.symbol in size.symbols() for axis in value.type.axes):
-                return value
-        return None
+    def source_of(self, size: Size, other: Size) -> str:
+        """Name the value along whose axis a size runs in the end: the audio that frames were made of.
+
+        It is one that has nothing to do with the `other` size, or else the axis is named, too.
+        """
+        made = (value for step in self.makers(size.symbols()) for value in step.outputs.values())
+        found = [value for value in made if _runs_along(value.type, size.symbols())]
+        alone = [value for value in found if not _runs_along(value.type, other.symbols())]
+        if alone:
+            return self.name(alone[0])
+        return f"the {size} of {self.name(found[0])}" if found else ""
 
     def unit(self, size: Size, of: NeuralType | None = None) -> str:
         """Name what a size along time counts: samples of audio, symbols of a text, or frames."""
-        source = self.source_of(size)
-        if of is not None and isinstance(of.element, Audio):
-            return "samples"
-        if source is not None and isinstance(source.type.element, Ids | Text):
+        if of is not None and isinstance(of.element, Audio | Spectrogram):
+            return "samples" if isinstance(of.element, Audio) else "frames"
+        symbols = size.symbols()
+        is_text = of is not None and isinstance(of.element, Ids | Text)
+        if all(map(self._counts_text, symbols)) if symbols else is_text:
             return "symbols"
         sounds = (v.type for step in self.steps for v in step.outputs.values())
         sampled = any(isinstance(t.element, Audio) and t.axes and t.axes[-1].size == size for t in sounds)
         return "samples" if sampled else "frames"
 
+    def _counts_text(self, symbol: Symbol) -> bool:
+        """Say whether a size was made as the number of symbols of a text."""
+        maker = self._makers.get(symbol)
+        made = (value.type for value in maker.outputs.values()) if maker is not None else ()
+        along = [type(each.element) for each in made if any(axis.symbol == symbol for axis in each.axes)]
+        if any(issubclass(element, Audio | Spectrogram) for element in along):
+            return False
+        return any(issubclass(element, Ids | Text) for element in along)
+
+    def sum_behind(self, steps: Sequence[Step], size: Size) -> str:
+        """Name the durations that add up to a size, where no value of the step that made it has the size."""
+        values = [value for step in steps for value in step.outputs.values()]
+        if any(_runs_along(value.type, size.symbols()) for value in values):
+            return ""
+        return next((self.name(value) for value in values if isinstance(value.type.element, Durations)), "")
+
     def with_owners(self, shown: NeuralType) -> NeuralType:
         """Give every symbol the name of the module that made it, for printing."""
         owned: dict[Symbol, Size] = {}
         for symbol in shown.symbols():
-            maker = self._makers.get(symbol)
-            owner = self.label(maker.module) if maker is not None else ""
-            number = self._calls.get(id(maker), 0) if maker is not None else 0
-            owner = f"{owner}.call{number}" if number else owner
-            owned[symbol] = Symbol(symbol.name, symbol.uid, symbol.rigid, owner).size
+            owned[symbol] = Symbol(symbol.name, symbol.uid, symbol.rigid, self._owner(symbol)).size
         return shown.substitute(owned)
+
+    def _owner(self, symbol: Symbol) -> str:
+        """Name what made a size: the module, its call, and the output where it made several of one name."""
+        maker = self._makers.get(symbol)
+        if maker is None:
+            return ""
+        number = self._calls.get(id(maker), 0)
+        owner = f"{self.label(maker.module)}.call{number}" if number else self.label(maker.module)
+        alike = [other for other, step in self._makers.items() if step is maker and other.name == symbol.name]
+        first = next(port for port, value in maker.outputs.items() if symbol in value.type.symbols())
+        return owner if len(alike) == 1 else f"{owner}.{first}"
 
     def path(self, value: Value) -> list[str]:
         """Follow a value back to its source, along the inputs that decided its sizes."""
@@ -94,9 +134,15 @@ class Trace:
             names = [*names[:4], "...", *names[-2:]]
         return names[::-1]
 
-    def is_upstream(self, early: Step, late: Step) -> bool:
-        """Say whether `late` depends on `early`."""
-        return early is not late and id(late) in self._downstream(early)
+    def is_replaced(self, old: Size, step: Step, new: Size) -> bool:
+        """Say whether a step takes a value of one size and gives its like of another, as a trimming does."""
+        return any(
+            type(gives.type.element) is type(takes.type.element)
+            and _runs_along(gives.type, new.symbols() - old.symbols())
+            and _runs_along(takes.type, old.symbols() - new.symbols())
+            for gives in step.outputs.values()
+            for _, takes in step.edges()
+        )
 
     def _downstream(self, early: Step) -> set[int]:
         """Collect the steps that depend on one, and itself."""
@@ -119,6 +165,12 @@ class Trace:
                 factor = after.pop() / before.pop() if len(after) == len(before) == 1 else None
                 found.append((step, factor))
         return found
+
+
+def _runs_along(of: NeuralType, symbols: frozenset[Symbol]) -> bool:
+    """Say whether a size of an axis depends on one of these symbols."""
+    sizes = (axis.size for axis in of.axes if axis.size is not None)
+    return any(not symbols.isdisjoint(size.symbols()) for size in sizes)
 
 
 def _rates(of: NeuralType) -> set[Fraction]:

@@ -136,7 +136,7 @@ class Record:
     def _unknown(self, name: str) -> UnknownOutput:
         from difflib import get_close_matches
 
-        near = get_close_matches(name, self._values, n=1, cutoff=0.5)
+        near = get_close_matches(name, self._values, n=1, cutoff=0.6)
         frame = caller()
         site = None if frame is None else CallSite(frame.f_code, frame.f_lasti)
         return UnknownOutput(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import Any, cast
 
 from neumo.graph.adapter_chains import (
     MOST_TRIES,
@@ -12,19 +13,45 @@ from neumo.graph.adapter_chains import (
     Before,
     Chain,
     Choices,
+    apply,
     double_chains,
     passed_through,
+    results,
     single_chains,
 )
+from neumo.graph.adapters import proposals
+from neumo.graph.assume import Assume
 from neumo.graph.candidates import Surroundings, each_value, fits, unconnected
 from neumo.graph.compose import Call, Mismatch, try_types
-from neumo.graph.module import NeuralModule
+from neumo.graph.module import DataLayer, NeuralModule
+from neumo.graph.order import order_steps
 from neumo.graph.settings import changed_settings
+from neumo.graph.trace import Trace
+from neumo.graph.type_source import type_source
 from neumo.graph.value import Step, Value
-from neumo.types import Any_, Environment, Fix, NeuralType, Obligation, Outcome, Size, Symbol, compare
+from neumo.types import (
+    Any_,
+    Axis,
+    Element,
+    Environment,
+    Fix,
+    Hypotheses,
+    Kind,
+    Lengths,
+    Mask,
+    NeumoError,
+    NeuralType,
+    Obligation,
+    Outcome,
+    Size,
+    Symbol,
+    Var,
+    compare,
+)
 
 MOST_FIXES = 3
 _COMPARISONS = 20_000  # of types, for values in the place of one: about half a second
+_UNSURE = (Outcome.ASSUMED, Outcome.MISMATCH)
 Types = dict[str, list[NeuralType]]  # what stands at each port of the call
 
 
@@ -33,8 +60,10 @@ class Way:
     """One way out: how to write it, what would stand at the ports then, and what it is made of.
 
     It is either another `value`, or a `chain` of adapters behind the refused one, or a `module` with other
-    settings in the place of the one that gives (or takes). `doubts` are what it leaves to be checked when the
-    graph runs, because the refused value did not say it either.
+    settings in the place of the one that gives (or takes). `beside` are other values for further ports that
+    measure the new one, `behind` is the value that the adapters stand behind if it is another one, `claim` is
+    a type that the refused value would have to be assumed to have. `doubts` are what it leaves to be checked
+    when the graph runs, because the refused value did not say it either.
     """
 
     text: str
@@ -43,10 +72,15 @@ class Way:
     chain: Chain = ()
     module: NeuralModule | None = None
     doubts: tuple[Obligation, ...] = ()
+    beside: Mapping[str, Value] = field(default_factory=dict[str, Value])
+    behind: Value | None = None
+    claim: NeuralType | None = None
 
     @property
     def note(self) -> str:
         """Say that it was tried, and what is still taken on trust."""
+        if self.claim is not None:
+            return "fits, if you know that it is true"
         return f"fits, assuming {' and '.join(map(str, self.doubts))}" if self.doubts else "fits"
 
 
@@ -66,7 +100,10 @@ class Advice:
         self.failing = {mismatch.port for mismatch in self.call.mismatches}
 
     def fixes(self, mismatch: Mismatch) -> list[Fix]:
-        """Give up to three verified fixes: values first, then one adapter, then two, then other settings."""
+        """Give up to three verified fixes: values first, then one adapter, then two, then other settings.
+
+        A port without a way out stays wrong, and the others are judged without it.
+        """
         found: list[Way] = []
         for way in self.ways(mismatch):
             if all(way.text != before.text for before in found):  # two values may be spelled alike
@@ -75,19 +112,25 @@ class Advice:
                 break
         if found:
             self.types = found[0].types
-        self.failing.discard(mismatch.port)
+            self.failing.discard(mismatch.port)
         return [Fix(way.text, way.note) for way in found]
 
     def ways(self, mismatch: Mismatch) -> Iterator[Way]:
         """Give the ways out, the simplest first."""
-        values = list(islice(self._values(mismatch), 2))
+        values = list(islice(self._values(mismatch), 2)) or list(islice(self._pairs(mismatch), 1))
         yield from values
         target, given = self.call.env.type(mismatch.wanted).as_single(), mismatch.value.type
         single = self._chains(mismatch, single_chains(target, given, _choices(self.around, mismatch.value)))
         double = self._chains(mismatch, double_chains(target, given, _choices(self.around, mismatch.value)))
         adapters = list(islice(single, MOST_FIXES)) or list(islice(double, MOST_FIXES))
         yield from adapters
-        yield from self._settings(mismatch, nothing_else=not values and not adapters)
+        others = list(self._settings(mismatch, nothing_else=not values and not adapters))
+        if not values and not adapters:
+            others = others or list(islice(self._behind_others(mismatch), 1))
+        others += self._one_layer(mismatch)
+        yield from others
+        if not values and not adapters and not others:
+            yield from self._claim(mismatch)
 
     def works(self, types: Types, port: str) -> Outcome:
         """Give the outcome at the port with these types; `MISMATCH` also if they break what did fit."""
@@ -99,13 +142,60 @@ class Advice:
         return self.works(types, port) not in (Outcome.ASSUMED, Outcome.MISMATCH)
 
     def _values(self, mismatch: Mismatch) -> Iterator[Way]:
-        port = mismatch.port
+        for other in self._likely(mismatch):
+            types = self._with(mismatch, other.type)
+            if self._fits(types, mismatch.port):
+                yield Way(self._written(mismatch, other), types, value=other)
+
+    def _likely(self, mismatch: Mismatch) -> Iterator[Value]:
+        """Give the values that fit the port alone, the likeliest first.
+
+        Where only sizes are wrong, a value that the refused one was computed from would undo that.
+        """
+        port, refused = mismatch.port, mismatch.value
         loose = self.call.signature.takes[port]
         found = unconnected(self.around.fitting(port, loose, Environment()), self.around)
+        before: set[int] = set()
+        if all(reason.part == "size" for reason in mismatch.comparison.reasons):
+            before = {id(value) for step in order_steps([refused.step]) for _, value in step.edges()}
         for other in found[: max(MOST_TRIES, _COMPARISONS // len(self.around.connected))]:
-            types = self._with(mismatch, other.type)
-            if other is not mismatch.value and self._fits(types, port):
-                yield Way(self._written(mismatch, other), types, value=other)
+            if other is not refused and (id(other) not in before or _measures(other.type)):
+                yield other
+
+    def _pairs(self, mismatch: Mismatch) -> Iterator[Way]:
+        """Try values together with what measures them: other ids with the lengths of these ids."""
+        port, rows = mismatch.port, _rows(mismatch.value)
+        for other in islice(self._likely(mismatch), MOST_TRIES):
+            if rows != _rows(other):
+                continue
+            types, beside = self._with(mismatch, other.type), dict[str, Value]()
+            for broken in self._broken(types, port):
+                if not _measures(self.call.instance.takes[broken]) or isinstance(
+                    self.call.inputs[broken], tuple
+                ):
+                    break
+                for measure in self._measures_of(other, broken):
+                    again = {**types, broken: [measure.type]}
+                    if try_types(self.call, again)[broken] not in _UNSURE:
+                        types, beside[broken] = again, measure
+                        break
+            if beside and self._fits(types, port):
+                also = (f"{name}={self.around.spell(value)}" for name, value in beside.items())
+                yield Way(
+                    ", ".join([self._written(mismatch, other), *also]), types, value=other, beside=beside
+                )
+
+    def _broken(self, types: Types, port: str) -> list[str]:
+        """List the ports that would not fit any more."""
+        outcomes = try_types(self.call, types)
+        fine = self.failing - {port}
+        return [each for each, found in outcomes.items() if found is Outcome.MISMATCH and each not in fine]
+
+    def _measures_of(self, value: Value, port: str) -> list[Value]:
+        """List lengths or masks for a port, those of the record of a value first."""
+        wanted = self.call.instance.takes[port]
+        found = [each for each in reversed(self.around.values) if _may_feed(wanted, each.type)]
+        return sorted(found, key=lambda each: each.step is not value.step)[:MOST_TRIES]
 
     def _written(self, mismatch: Mismatch, other: Value) -> str:
         """Write a value in the place of the refused one, within the list where there are several."""
@@ -126,15 +216,100 @@ class Advice:
         return {**self.types, port: [*before[:at], given, *before[at + 1 :]]}
 
     def _chains(self, mismatch: Mismatch, chains: Iterator[Chain]) -> Iterator[Way]:
-        """Try chains of adapters: what they give has to fit, and nothing else may break."""
+        """Try chains of adapters: what they give has to fit, and nothing else may break.
+
+        Two adapters that may stand in either order are one way.
+        """
+        orders: dict[frozenset[str], tuple[str, ...]] = {}
         for chain in chains:
+            names = tuple(applied.adapter.notation() for applied in chain)
+            if orders.get(frozenset(names), names) != names:
+                continue
             types = self._behind(mismatch, chain)
             outcome = self.works(types, mismatch.port)
             if outcome is Outcome.MISMATCH:
                 continue
             doubts = self._doubts(mismatch, chain[-1].result) if outcome is Outcome.ASSUMED else ()
             if doubts is not None:
+                orders[frozenset(names)] = names
                 yield Way(self._chain_text(mismatch, chain), types, chain=chain, doubts=doubts)
+
+    def _behind_others(self, mismatch: Mismatch) -> Iterator[Way]:
+        """Try adapters behind other values, for what only measures: a mask of the lengths that are there."""
+        target = self.call.env.type(mismatch.wanted).as_single()
+        if not _measures(target):
+            return
+        for value in islice(reversed(self.around.values), MOST_TRIES):
+            for chain in single_chains(target, value.type, _choices(self.around, value)):
+                types = self._with(mismatch, chain[0].result)
+                if value is not mismatch.value and self._fits(types, mismatch.port):
+                    text = _taken_from(self.around, mismatch.port, chain[0], value)
+                    yield Way(text, types, chain=chain, behind=value)
+
+    def _one_layer(self, mismatch: Mismatch) -> list[Way]:
+        """Try to read two data layers as one, where rows of both are to meet."""
+        gaps = [reason.gap for reason in mismatch.comparison.reasons if reason.code == "batch"]
+        trace = Trace(self.call)
+        for gap in gaps:
+            ours = trace.makers(gap.wanted.symbols()) if gap is not None else []
+            theirs = trace.makers(gap.given.symbols()) if gap is not None else []
+            layers = [step.module for step in (*ours, *theirs) if isinstance(step.module, DataLayer)]
+            if gap is None or gap.given.symbol is None or len(layers) != 2 or layers[0] is layers[1]:
+                continue
+            rows = {gap.given.symbol: gap.wanted}
+            types = {
+                port: [each.substitute(rows) for each in found] for port, found in self._stated().items()
+            }
+            if self._fits(types, mismatch.port):
+                names = " and ".join(trace.label(layer) for layer in layers)
+                return [Way(f"read {names} at once, by MultiData(layers=(..., ...))", types)]
+        return []
+
+    def _stated(self) -> Types:
+        """Give what stands at the ports as it was written, without the ways out found so far."""
+        return {
+            port: [value.type for value in each_value(source)] for port, source in self.call.inputs.items()
+        }
+
+    def _claim(self, mismatch: Mismatch) -> Iterator[Way]:
+        """Offer to assume what a type that is too general does not say."""
+        if any(reason.code != "general" for reason in mismatch.comparison.reasons):
+            return
+        wanted = self.call.env.type(mismatch.wanted).as_single().as_required()
+        if isinstance(wanted.element, Hypotheses):
+            return  # what was found by a model is so by where it comes from
+        axes = (_open(axis, given) for axis, given in zip(wanted.axes, mismatch.value.type.axes, strict=True))
+        claim = wanted.with_axes(*axes).with_element(_without_variables(wanted.element))
+        try:
+            given = Assume(claim, "tried").signature_for({"value": mismatch.value.type}).gives["value"]
+        except NeumoError:  # the type of the value denies it
+            return
+        types = self._with(mismatch, given)
+        if self._fits(types, mismatch.port):
+            spelled = self.around.spell(mismatch.value)
+            text = f'{mismatch.port}=assume({spelled}, {type_source(claim)}, reason="...")'
+            yield Way(text, types, claim=claim)
+
+    def hindrances(self, mismatch: Mismatch) -> list[str]:
+        """Say of an adapter that makes what is wanted why it cannot stand here."""
+        target, given = self.call.env.type(mismatch.wanted).as_single(), mismatch.value.type
+        for adapter in islice(proposals(target, given), MOST_TRIES):
+            made = results(adapter, {adapter.entry: given})
+            if made is None or not fits(mismatch.wanted.as_single(), made[adapter.exit], Environment()):
+                continue
+            words: list[str] = []
+            takes = adapter.signature_for({adapter.entry: given}).takes
+            needed = [port for port, want in takes.items() if port != adapter.entry and not want.optional]
+            if next(apply(adapter, given, _choices(self.around, mismatch.value)), None) is None:
+                words.append(f"no value fits its port {' and '.join(needed)}")
+            broken = self._broken(self._with(mismatch, made[adapter.exit]), mismatch.port)
+            if mismatch.port in broken:
+                continue
+            if broken:
+                words.append(f"{' and '.join(broken)} would not fit beside it any more")
+            if words:
+                return [f"{adapter.notation()} makes what is wanted, but {', and '.join(words)}."]
+        return []
 
     def _doubts(self, mismatch: Mismatch, result: NeuralType) -> tuple[Obligation, ...] | None:
         """List what has to be assumed of a result, or None if the refused value had said more than that."""
@@ -197,15 +372,17 @@ class Advice:
         reasons, giver, taker = mismatch.comparison.reasons, mismatch.value.step.module, self.call.module
         of_sizes = any(reason.part == "size" for reason in reasons)
         if (
-            of_sizes or not giver.trainable
+            of_sizes or not giver.trainable or _is_fresh_head(mismatch)
         ):  # weights that were trained for something else do not become right
-            for module, words in changed_settings(giver, reasons, giving=True):
+            label = Trace(self.call).label
+            for module, words in changed_settings(giver, reasons, giving=True, label=label(giver)):
                 types = self._given_by(module, mismatch)
                 if types is not None and self._fits(types, mismatch.port):
                     nothing_else = False
                     yield Way(words, types, module=module)
         if of_sizes or (nothing_else and not taker.trainable):
-            for module, words in changed_settings(taker, reasons, giving=False):
+            label = Trace(self.call).label
+            for module, words in changed_settings(taker, reasons, giving=False, label=label(taker)):
                 if self._taken_by(module, mismatch.port):
                     yield Way(words, self.types, module=module)
 
@@ -231,6 +408,36 @@ class Advice:
                     results[v.port] if v.step is step and v.port in results else v.type for v in values
                 ]
         return types
+
+
+def _measures(wanted: NeuralType) -> bool:
+    """Say whether a type only measures another value."""
+    return isinstance(wanted.element, Lengths | Mask)
+
+
+def _rows(value: Value) -> tuple[Size | None, ...]:
+    """Give the sizes of the batch axis: which data source a value comes from."""
+    return tuple(axis.size for axis in value.type.axes if axis.kind is Kind.BATCH)
+
+
+def _is_fresh_head(mismatch: Mismatch) -> bool:
+    """Say whether a module without trained weights gives scores over other labels than those wanted."""
+    is_new = "_learned" not in mismatch.value.step.module.__dict__
+    return is_new and all(reason.code == "vocab" for reason in mismatch.comparison.reasons)
+
+
+def _open(axis: Axis, given: Axis) -> Axis:
+    """Leave the size of an axis to the value: a claim keeps those of the same kind."""
+    if axis.kind is Kind.ANY or axis.size is None or axis.size.constant is not None:
+        return axis
+    bare = given.kind is axis.kind and given.size is not None and given.size.symbol is not None
+    return given if bare else axis.named(axis.kind.value)
+
+
+def _without_variables(element: Element) -> Element:
+    names = [name for name, value in vars(element).items() if isinstance(value, Var)]
+    changed: Element = cast("Any", replace)(element, **dict.fromkeys(names))
+    return changed
 
 
 def _comes_out(applied: Applied, value: Value) -> bool:
@@ -288,10 +495,13 @@ def _converted(around: Surroundings, port: str, wanted: NeuralType) -> Iterator[
     for value in islice(reversed(around.values), MOST_TRIES):
         for (applied,) in single_chains(target, value.type, _choices(around, value)):
             if fits(wanted.as_single(), applied.result, around.call.env):
-                beside = [
-                    f"{name}={around.spell(other)}"
-                    for name, other in applied.beside.items()
-                    if isinstance(other, Value)
-                ]
-                extra = f", with {', '.join(beside)}" if beside else ""
-                yield f"take {port} from {applied.adapter.notation()} behind {around.spell(value)}{extra}"
+                yield _taken_from(around, port, applied, value)
+
+
+def _taken_from(around: Surroundings, port: str, applied: Applied, value: Value) -> str:
+    """Write that a port is fed by an adapter behind a value, with what beside."""
+    beside = [
+        f"{name}={around.spell(other)}" for name, other in applied.beside.items() if isinstance(other, Value)
+    ]
+    extra = f", with {', '.join(beside)}" if beside else ""
+    return f"take {port} from {applied.adapter.notation()} behind {around.spell(value)}{extra}"

@@ -231,8 +231,8 @@ class NeuralType:
     def text(self, *, owners: bool = False, facets: frozenset[str] | None = None) -> str:
         """Print the type; `owners` says whose each symbol is, `facets` limits the facets that are shown.
 
-        Where they are limited, "clock" asks for the clocks of the axes, implied ones too, and "..." for dots in
-        the place of those that are left out.
+        Where they are limited, "clock" asks for the clocks of the axes, implied ones too, and "..." for dots
+        where some are left out.
 
         >>> from neumo.types.axis import B, T
         >>> from neumo.types.element import Audio

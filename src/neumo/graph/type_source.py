@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any, Final
 
 from neumo.graph.signature import Signature
-from neumo.types import Axis, Element, Kind, NeuralType, Size, Symbol, facets_of, kind_of_name, kind_of_size
+from neumo.types import (
+    AtLeast,
+    Axis,
+    Element,
+    Kind,
+    NeuralType,
+    Size,
+    Symbol,
+    Vocab,
+    facets_of,
+    kind_of_name,
+    kind_of_size,
+)
 from neumo.types.size import Floor, Product
 
 _AXES: Final = ("B", "T", "U", "F", "C", "V", "H", "W")  # names that neumo has for symbols
@@ -53,7 +66,7 @@ def type_source(type: NeuralType) -> str:
 
 
 def axis_source(axis: Axis) -> str:
-    """Write an axis, such as `F(80)` or `(T - 3) // 4 + 1`.
+    """Write an axis, such as `F(80)`, `(T - 3) // 4 + 1` or `V(en)`.
 
     >>> from neumo.types import F, T
     >>> axis_source(T.ceildiv(2) + 1), axis_source(F(80)), axis_source(T.named("T2") * 3)
@@ -62,10 +75,22 @@ def axis_source(axis: Axis) -> str:
     if axis.kind is Kind.SINGLETON:
         return "ONE"
     word = _WORDS.get(axis.kind, "ANY")
-    if axis.size is None:
-        return f"{word}(None)"
-    body = size_source(axis.size)
-    return body if axis.size.terms and kind_of_size(axis.size) is axis.kind else f"{word}({body})"
+    if axis.vocab is not None:
+        text = f"{word}({_value_source(axis.vocab)})"
+    elif axis.size is None:
+        text = f"{word}(None)"
+    elif (symbol := axis.size.symbol) is not None and symbol.name not in _AXES:
+        text = word if symbol.name == axis.kind.value else f'{word}("{symbol.name}")'
+    else:
+        body = size_source(axis.size)
+        text = body if axis.size.terms and kind_of_size(axis.size) is axis.kind else f"{word}({body})"
+    if axis.clock is not None:
+        text = f"{f'({text})' if ' ' in text else text}.at({_number(axis.clock)})"
+    return f"{text}.list()" if axis.listed else text
+
+
+def _number(clock: Fraction) -> str:
+    return str(clock) if clock.denominator == 1 else f"Fraction({clock.numerator}, {clock.denominator})"
 
 
 def size_source(size: Size) -> str:
@@ -108,9 +133,21 @@ def _element_source(element: Element) -> str:
         value: Any = getattr(element, name)
         if value == facet.default:
             continue
-        text = size_source(value) if isinstance(value, Size) else repr(value).replace("'", '"')
+        text = size_source(value) if isinstance(value, Size) else _value_source(value)
         told.append(text if facet.positional else f"{name}={text}")
     return f"{type(element).__name__}({', '.join(told)})"
+
+
+def _value_source(value: Any) -> str:
+    """Write a facet; a vocabulary by its name, as a variable would be called."""
+    if isinstance(value, AtLeast):
+        return f"AtLeast({_value_source(value.vocab)})"
+    if not isinstance(value, Vocab):
+        return repr(value).replace("'", '"')
+    name = value.name or "vocab"
+    if name.startswith("blank+"):
+        return f'{name.removeprefix("blank+")}.with_blank("start")'
+    return f"{name.removesuffix('+blank')}.with_blank()" if name.endswith("+blank") else name
 
 
 def _mentions(text: str, name: str) -> bool:
