@@ -119,7 +119,7 @@ class ToyLayer(nn.Module):
         self.code = spec.code
         self.conv = nn.Conv1d(8, 16, 11, stride=2)
         self.same = nn.Conv1d(8, 16, 11, stride=2, padding=5)
-        self.up = nn.ConvTranspose1d(8, 4, 512, stride=256, padding=128)
+        self.up = nn.ConvTranspose1d(8, 4, 32, stride=16, padding=8)
         self.recurrent = nn.LSTM(8, 16, batch_first=True)
 
     def forward(self, **ports: Tensor) -> Any:
@@ -156,7 +156,7 @@ def test_a_stride_without_padding_is_refuted_as_a_rounded_up_one() -> None:
 
 
 def test_a_transposed_convolution_is_proved() -> None:
-    assert toy(lambda m, x: m.up(x), y=Features()[B, F(4), T * 256]).verdict == "proved"
+    assert toy(lambda m, x: m.up(x), y=Features()[B, F(4), T * 16]).verdict == "proved"
 
 
 def test_swapped_axes_are_refuted() -> None:
@@ -264,7 +264,7 @@ def test_what_cannot_be_traced_is_run_with_three_sizes() -> None:
     depends = lambda m, x: x[..., : int(x[0, 0, 0] > 9) + x.shape[-1]]  # noqa: E731
     assert toy(depends, y=Features()[B, F(8), T]).verdict == "sampled"
     assert toy(lambda m, x: x[..., : max(1, int(x.sum() * 0))], y=Features()[B, F(8), T("T'")]).holds
-    refuted(toy(lambda m, x: x[..., : max(1, int(x.sum() * 0))], y=Features()[B, F(8), T]), "came")
+    refuted(toy(lambda m, x: x[..., : max(1, int(x.sum() * 0))], y=Features()[B, F(8), T]), "here 1")
 
 
 def test_what_the_code_asks_of_its_sizes_is_told() -> None:

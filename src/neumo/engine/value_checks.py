@@ -73,7 +73,12 @@ def value_check(value: Value, *, fed: bool) -> ValueCheck:
     """Compile the check of a value's numbers; `fed` values come from outside, so their lengths must be
     above 0.
     """
-    element = value.type.element
+    return numbers_check(value.type, fed=fed)
+
+
+def numbers_check(type: NeuralType, *, fed: bool = False) -> ValueCheck:
+    """Compile the check of the numbers in a tensor of a type."""
+    element = type.element
     if isinstance(element, Ids):
         return _ids(element)
     if isinstance(element, Lengths) and element.unit == "count":
@@ -81,7 +86,7 @@ def value_check(value: Value, *, fed: bool) -> ValueCheck:
     if isinstance(element, Mask):
         return _mask(element)
     if isinstance(element, LogProbs | Probs):
-        return _sums_to_one(value.type)
+        return _sums_to_one(type)
     if isinstance(element, Scores):
         return _not_nan
     if isinstance(element, Audio):

@@ -172,6 +172,7 @@ class Reframe(FittingAdapter):
             pad = self.pad if isinstance(found.element.pad, int) else found.element.pad
             element = dataclasses.replace(found.element, vocab=self.vocab, frame=self.source, pad=pad)
         after = U + self.longer
+        behind = self.pad if self.adds("eos") else element.pad  # all behind the new end is written
         lengths = Lengths(U)[B]
         return Signature(
             takes={
@@ -179,7 +180,7 @@ class Reframe(FittingAdapter):
                 "ids_len": lengths if self.adds("eos") else lengths.as_optional(),
             },
             gives={
-                "ids": dataclasses.replace(element, frame=self.target)[B, after],
+                "ids": dataclasses.replace(element, frame=self.target, pad=behind)[B, after],
                 "ids_len": Lengths(after)[B],
             },
         )

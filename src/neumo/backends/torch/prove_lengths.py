@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from math import gcd
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from neumo.data.generate import free_sizes
-from neumo.types import Kind, Lengths, Mask, NeuralType, Size, Symbol, kind_of_name
+from neumo.types import Kind, Lengths, Mask, NeuralType, Size, Struct, Symbol, kind_of_name
 from neumo.types.size import Floor
 
 if TYPE_CHECKING:
@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 _LONGEST: Final = 4000  # no axis is made longer than this only to see a size round
 
 
+Leaf = tuple[str, NeuralType, Tensor]
+
+
 def length_cases(signature: Signature) -> Iterator[tuple[dict[str, int], dict[str, list[int]]]]:
     """Sizes and lengths to try: rows around every length at which a size rounds.
 
     Nothing is tried where no output is computed from lengths.
     """
-    if not any(_measured(type) for type in signature.gives.values()):
+    if not any(counted(type) for type in _with_fields(signature.gives.values())):
         return
     free = free_sizes(signature.takes)
     lengths: dict[str, list[int]] = {}
@@ -40,26 +43,27 @@ def length_cases(signature: Signature) -> Iterator[tuple[dict[str, int], dict[st
     yield ({**free, batch: 8} if batch else free), lengths
 
 
-def wrong_lengths(
-    signature: Signature, batch: Mapping[str, Any], outputs: Mapping[str, Any]
-) -> Iterator[tuple[str, str]]:
+def wrong_lengths(given: Sequence[Leaf], made: Iterable[Leaf]) -> Iterator[tuple[str, str]]:
     """Each output of lengths (or a mask) that is not the declared expression, with what came instead."""
-    rows = _rows(signature.takes, batch)
-    for port, type in signature.gives.items():
-        size, value = _measured(type), outputs.get(port)
-        if size is None or not isinstance(value, Tensor) or not size.symbols() <= rows.keys():
+    rows, full = _rows(given), _full(given)
+    for place, type, value in made:
+        size = counted(type)
+        if size is None or not size.symbols() <= rows.keys() or "[" in place:
             continue
         wanted = np.maximum(np.asarray(size.evaluate(rows)), 0)
-        found = _used(type, np.asarray(value.detach().cpu()), size.evaluate(_full(signature.takes, batch)))
+        found = used_of(type, np.asarray(value.detach().cpu()), size.evaluate(full))
+        if wanted.ndim and wanted.shape != found.shape:
+            continue  # its shape is another one, which the comparison of sizes tells
         wanted = np.broadcast_to(wanted, found.shape)
         wrong = (found > wanted) | (found <= wanted - _slack(size))
         if wrong.any():
             at = int(wrong.reshape(-1).argmax())
             told = ", ".join(f"{s}={_row(rows[s], at)}" for s in sorted(size.symbols(), key=str))
-            yield port, f"a row with {told} has {found.flat[at]}, and {size} is {wanted.flat[at]}"
+            yield place, f"a row with {told} has {found.flat[at]}, and {size} is {wanted.flat[at]}"
 
 
-def _measured(type: NeuralType) -> Size | None:
+def counted(type: NeuralType) -> Size | None:
+    """The size that the rows of an output of lengths, or of a mask, tell how much they use of."""
     element: Any = type.element
     if isinstance(element, Lengths) and element.unit in ("count", "fraction"):
         return element.of
@@ -68,34 +72,41 @@ def _measured(type: NeuralType) -> Size | None:
     return None
 
 
-def _used(type: NeuralType, value: Any, full: int) -> Any:
-    """How much of a size the rows of lengths or of a mask use."""
+def used_of(type: NeuralType, value: Any, full: int) -> Any:
+    """How much of a size the rows of lengths or of a mask use; `full` is all of it."""
     element: Any = type.element
     if isinstance(element, Mask):
         return (~value if element.true == "pad" else value).sum(axis=-1)
     return np.round(value * full).astype(np.int64) if element.unit == "fraction" else value
 
 
-def _rows(takes: Mapping[str, NeuralType], batch: Mapping[str, Any]) -> dict[Symbol, Any]:
+def _with_fields(types: Iterable[NeuralType]) -> Iterator[NeuralType]:
+    for type in types:
+        yield type
+        if isinstance(type.element, Struct):
+            yield from _with_fields(type.element.fields.values())
+
+
+def _rows(given: Sequence[Leaf]) -> dict[Symbol, Any]:
     """What each row uses of each symbol: as lengths or masks of the inputs say, or else all of it."""
-    rows: dict[Symbol, Any] = dict(_full(takes, batch))
-    for port, value in batch.items():
-        size = _measured(takes[port])
-        if size is not None and size.symbol is not None and takes[port].rank and isinstance(value, Tensor):
+    rows: dict[Symbol, Any] = dict(_full(given))
+    for _, type, value in given:
+        size = counted(type)
+        if size is not None and size.symbol is not None and type.rank:
             full = rows.get(size.symbol, 0)
-            rows[size.symbol] = _used(takes[port], np.asarray(value.detach().cpu()), full)
+            rows[size.symbol] = used_of(type, np.asarray(value.detach().cpu()), full)
     return rows
 
 
-def _full(takes: Mapping[str, NeuralType], batch: Mapping[str, Any]) -> dict[Symbol, int]:
+def _full(given: Sequence[Leaf]) -> dict[Symbol, int]:
     found: dict[Symbol, int] = {}
-    for port, value in batch.items():
-        for axis, number in zip(takes[port].axes, getattr(value, "shape", ()), strict=False):
+    for _, type, value in given:
+        for axis, number in zip(type.axes, value.shape, strict=False):
             if axis.symbol is not None:
                 found.setdefault(axis.symbol, int(number))
-    for port, value in batch.items():  # lengths of what no tensor of the call has as an axis
-        size = _measured(takes[port])
-        if size is not None and size.symbol is not None and isinstance(value, Tensor):
+    for _, type, value in given:  # lengths of what no tensor of the call has as an axis
+        size = counted(type)
+        if size is not None and size.symbol is not None:
             found.setdefault(size.symbol, int(value.max()) if value.numel() else 0)
     return found
 

@@ -15,9 +15,10 @@ from neumo.types import NeuralType, Size, Symbol, same_size
 class Sizes:
     """What the symbols of a trace stand for (`known`), and those of the signature (`bound`).
 
-    `taken` are the symbols that occur in inputs.
+    `taken` are the symbols that occur in inputs, `largest` what the trace takes of them at most.
 
-    `limits` says for which sizes of the inputs the trace holds, `fixed` which of them have one number only.
+    `limits` says for which sizes of the inputs the trace holds, `fixed` which of them have one number only,
+    `guards` what else the trace took for granted.
     """
 
     known: dict[Any, Size] = field(default_factory=dict[Any, Size])
@@ -25,6 +26,8 @@ class Sizes:
     taken: frozenset[Symbol] = frozenset()
     limits: list[str] = field(default_factory=list[str])
     fixed: list[str] = field(default_factory=list[str])
+    guards: tuple[Any, ...] = ()
+    largest: dict[str, int] = field(default_factory=dict[str, int])
 
     def read(self, dim: Any) -> Size:
         """Translate a traced size; raises `Untranslatable`."""
@@ -53,7 +56,8 @@ def solve(takes: Mapping[str, NeuralType], batch: Mapping[str, Any], traced: Tra
     A bare symbol of the signature takes what the trace has in its place; so a trace that found `T` to be a
     multiple of 2, or equal to `U`, is compared as that, and the limit is told.
     """
-    sizes = Sizes(taken=frozenset[Symbol]().union(*(type.symbols() for type in takes.values())))
+    taken = frozenset[Symbol]().union(*(type.symbols() for type in takes.values()))
+    sizes = Sizes(taken=taken, guards=traced.guards)
     axes = list(_axes(takes, batch, traced))
     for bare in (True, False):
         for _, declared, dim in axes:
@@ -72,6 +76,7 @@ def solve(takes: Mapping[str, NeuralType], batch: Mapping[str, Any], traced: Tra
             sizes.limits.append(f"proved for {name} >= {lower}")
         if name is not None and upper is not None:
             sizes.limits.append(f"proved for {name} <= {upper}")
+            sizes.largest[str(name)] = upper
     return sizes
 
 

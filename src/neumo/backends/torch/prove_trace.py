@@ -34,13 +34,15 @@ class TracedTensor:
 class Traced:
     """What a trace found: each input tensor in order, each output, and the range of each symbolic size.
 
-    An output that is no tensor is kept as it is (None for one that is absent).
+    An output that is no tensor is kept as it is (None for one that is absent). `guards` are the comparisons
+    of sizes that were true for the example and decided how the code went on.
     """
 
     inputs: tuple[TracedTensor, ...]
     outputs: tuple[Any, ...]
     ranges: Mapping[Any, tuple[int, int | None]]
     operations: tuple[str, ...] = ()  # what made each output, such as "_log_softmax"
+    guards: tuple[Any, ...] = ()  # sympy relations
 
 
 class ByName(nn.Module):
@@ -101,7 +103,16 @@ def _read(exported: Any) -> Traced:
         outputs=tuple(_tensor(getattr(node, "meta", {}).get("val", None)) for node in outputs),
         ranges={symbol: _range(found) for symbol, found in exported.range_constraints.items()},
         operations=tuple(_operation(node) for node in outputs),
+        guards=_guards(inputs),
     )
+
+
+def _guards(inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """The relations of sizes in the environment that all symbolic sizes of one trace share."""
+    sizes = [size for value in inputs if isinstance(value, Tensor) for size in value.shape]
+    shared = next((size.node.shape_env for size in sizes if type(size) is not int), None)
+    found = (guard.expr for guard in getattr(shared, "guards", ()))
+    return tuple(dict.fromkeys(guard for guard in found if getattr(guard, "free_symbols", None)))
 
 
 def _tensor(value: Any) -> Any:
