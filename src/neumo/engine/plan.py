@@ -123,12 +123,10 @@ def compile_plan(
     calls: list[Step] = []
     for step in steps:
         if is_source(step):
-            feeds += [
-                Feed(value, slots[_key(value)]) for value in step.outputs.values() if _key(value) in slots
-            ]
+            feeds += [Feed(value, slots[value.key]) for value in step.outputs.values() if value.key in slots]
         else:
             calls.append(step)
-    wanted_slots = {name: slots[_key(value)] for name, value in values.items()}
+    wanted_slots = {name: slots[value.key] for name, value in values.items()}
     return Plan(
         feeds=tuple(feeds),
         steps=tuple(_plan_steps(graph, calls, slots, frozenset(wanted_slots.values()), edges)),
@@ -160,10 +158,6 @@ def _wanted_values(graph: Graph, wanted: Mapping[str, Value] | Iterable[str] | N
     return {name: graph.outputs[name] for name in wanted}
 
 
-def _key(value: Value) -> tuple[int, str]:
-    return id(value.step), value.port
-
-
 def _needed(values: Iterable[Value], edges: Edges) -> set[int]:
     needed: set[int] = set()
     waiting = [value.step for value in values]
@@ -177,8 +171,8 @@ def _needed(values: Iterable[Value], edges: Edges) -> set[int]:
 
 def _keys_read(steps: list[Step], wanted: Iterable[Value], edges: Edges) -> list[tuple[int, str]]:
     """The values that somebody reads, in the order in which they are made."""
-    read = {_key(value) for value in wanted}
-    read.update(_key(value) for step in steps for _, value in edges(step))
+    read = {value.key for value in wanted}
+    read.update(value.key for step in steps for _, value in edges(step))
     return [(id(step), port) for step in steps for port in step.outputs if (id(step), port) in read]
 
 
@@ -205,8 +199,8 @@ def _plan_steps(
 
 def _source(given: Value | tuple[Value, ...], slots: Mapping[tuple[int, str], int]) -> Source:
     if isinstance(given, tuple):
-        return tuple(slots[_key(value)] for value in given)
-    return slots[_key(given)]
+        return tuple(slots[value.key] for value in given)
+    return slots[given.key]
 
 
 def _releases(
@@ -215,7 +209,7 @@ def _releases(
     last: dict[int, int] = {}
     for position, step in enumerate(calls):
         for _, value in edges(step):
-            last[slots[_key(value)]] = position
+            last[slots[value.key]] = position
     release: list[list[int]] = [[] for _ in calls]
     for slot, position in last.items():
         if slot not in kept:

@@ -45,8 +45,8 @@ class _Sketcher:
         self.uses = _uses(family)
         shared = [key for key, uses in self.uses.items() if len(uses) > 1]
         self.tags = {key: number for number, key in enumerate(shared, start=1)}
-        self.used = {(id(v.step), v.port) for step in graph.steps for _, v in step.edges()}
-        self.used |= {(id(value.step), value.port) for value in graph.outputs.values()}
+        self.used = {v.key for step in graph.steps for _, v in step.edges()}
+        self.used |= {value.key for value in graph.outputs.values()}
         self.symbols: dict[Symbol, int] = {}
         self.notes = _notes(graph)
         self.drawn = Sketch(graph.name, graph.mode, keys=self.names)

@@ -47,7 +47,7 @@ def _fed(graph: Graph) -> Iterator[Value]:
     """The values that come from outside: open inputs, and what is read of the data layers."""
     if graph.inputs:
         yield from graph.inputs.values()
-    read = {(id(value.step), value.port) for step in graph.steps for _, value in step.edges()}
+    read = {value.key for step in graph.steps for _, value in step.edges()}
     for step in graph.steps:
         if is_source(step) and not is_open(step):
             yield from (value for port, value in step.outputs.items() if (id(step), port) in read)

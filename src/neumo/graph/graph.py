@@ -241,7 +241,7 @@ class Graph:
 
         Raises `GraphError` for a value that is not part of this graph.
         """
-        key = id(value.step), value.port
+        key = value.key
         if key not in self._consumers:
             raise GraphError(f"{value.name} is no value of graph {self.name!r}", code="output")
         return list(self._consumers[key])
@@ -349,7 +349,7 @@ class Graph:
         }
         for step in self.steps:
             for port, value in step.edges():
-                found[id(value.step), value.port].append((step, port))
+                found[value.key].append((step, port))
         return found
 
     def _label(self, step: Step) -> str:

@@ -49,14 +49,12 @@ def nest(
         location = None if frame is None else CallSite(frame.f_code, frame.f_lasti)
     if len(gathered) > before:
         return _refused(graph, location, gathered[before:])
-    renewed: _Renewed = {
-        (id(value.step), value.port): values.get(name) for name, value in graph.inputs.items()
-    }
+    renewed: _Renewed = {value.key: values.get(name) for name, value in graph.inputs.items()}
     call = Nesting(graph, location)
     for step in graph.steps:
         if not isinstance(step.module, GraphInputs):
             _call_again(step, call, renewed)
-    outputs = {name: renewed.get((id(value.step), value.port)) for name, value in graph.outputs.items()}
+    outputs = {name: renewed.get(value.key) for name, value in graph.outputs.items()}
     return Record(graph.name, {name: value for name, value in outputs.items() if value is not None})
 
 
@@ -84,6 +82,6 @@ def _renew(source: Value | tuple[Value, ...], renewed: _Renewed) -> Value | tupl
     gives that output only if it is there.
     """
     if isinstance(source, tuple):
-        found = (renewed.get((id(value.step), value.port)) for value in source)
+        found = (renewed.get(value.key) for value in source)
         return tuple(value for value in found if value is not None) or None
-    return renewed.get((id(source.step), source.port))
+    return renewed.get(source.key)

@@ -58,7 +58,7 @@ def _unnamed(parts: Iterable[object]) -> list[Chosen]:
             _refuse(f"an output is {_kind(part)}, not a value or a record of values")
         pairs = values_of(part).items() if isinstance(part, Record) else [(part.port, part)]
         for name, value in pairs:
-            found.setdefault((id(value.step), value.port), Chosen(name, value))
+            found.setdefault(value.key, Chosen(name, value))
     return list(found.values())
 
 

@@ -43,7 +43,7 @@ def find_second_softmax(view: View) -> Iterator[Finding]:
     normalised: dict[_Key, Value] = {}  # a value -> the value that it was when it was normalised
     for step in view.steps:
         for port, value in step.edges():
-            origin = normalised.get((id(value.step), value.port))
+            origin = normalised.get(value.key)
             if origin is not None and _normalises(step, port, value):
                 yield _softmax_finding(step, port, origin, view)
                 break
@@ -60,7 +60,7 @@ def _passed_on(step: Step, value: Value, normalised: dict[_Key, Value]) -> Value
         return None
     takes = signature_of(step.module).takes
     for port, given in step.edges():
-        origin = normalised.get((id(given.step), given.port))
+        origin = normalised.get(given.key)
         if origin is not None and _is_general(takes[port]) and _same_vocab(origin.type, value.type):
             return origin
     return None

@@ -40,8 +40,8 @@ def find_leaked_targets(view: View) -> Iterator[Finding]:
     targets = _targets(view) if view.inferring else set[_Key]()
     if not targets:
         return
-    leaks = _first_needed(view, lambda value: _key(value) in targets)
-    others = _first_needed(view, lambda value: _key(value) not in targets and not _accompanies(value))
+    leaks = _first_needed(view, lambda value: value.key in targets)
+    others = _first_needed(view, lambda value: value.key not in targets and not _accompanies(value))
     for name, value in view.graph.outputs.items():
         judges = value.step.module.role in ("loss", "metric") or isinstance(
             value.type.element, _ABOUT_TARGETS
@@ -61,7 +61,7 @@ def _targets(view: View) -> set[_Key]:
     for step in view.steps:
         for _, value in step.edges():
             if step.module.role == "loss" and id(value.step) in silent and not _accompanies(value):
-                found.add(_key(value))
+                found.add(value.key)
     return found
 
 
@@ -77,10 +77,6 @@ def _targets_of(layer: NeuralModule) -> tuple[str, ...] | None:
     if all(targets is None for targets, _ in named):
         return None
     return tuple(name for targets, ports in named for port, name in ports if port in (targets or ()))
-
-
-def _key(value: Value) -> _Key:
-    return id(value.step), value.port
 
 
 def _accompanies(value: Value) -> bool:

@@ -152,11 +152,11 @@ class View:
     def used(self) -> set[tuple[int, str]]:
         """The values that a step or an output of the graph uses, as (id of the step, port)."""
         edges = [value for step in self.steps for _, value in step.edges()]
-        return {(id(value.step), value.port) for value in [*edges, *self.graph.outputs.values()]}
+        return {value.key for value in [*edges, *self.graph.outputs.values()]}
 
     def is_used(self, value: Value) -> bool:
         """Say whether anything uses a value."""
-        return (id(value.step), value.port) in self.used
+        return value.key in self.used
 
     def path(self, step: Step, port: str, follow: Callable[[Value], bool]) -> str:
         """Write the way from a source to a port of a step, along values that `follow` accepts."""

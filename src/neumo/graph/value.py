@@ -51,6 +51,11 @@ class Value:
         """Its module and port, such as `MelSpectrogram.mel_len`."""
         return f"{label_of(self.step.module)}.{self.port}"
 
+    @property
+    def key(self) -> tuple[int, str]:
+        """What values are told apart by in mappings: the `id` of the step, and the port."""
+        return id(self.step), self.port
+
     def __repr__(self) -> str:
         return f"{self.name}: {self.type}"
 
