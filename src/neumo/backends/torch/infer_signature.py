@@ -14,10 +14,10 @@ from torch.utils import _pytree as pytree
 
 from neumo.backends.torch.infer_guess import Guess
 from neumo.backends.torch.infer_probe import free_axes, probe, widen
-from neumo.graph.type_source import names_in, signature_source
 from neumo.backends.torch.prove_trace import ByName, NotTraceable, TracedTensor, reason_of, trace
 from neumo.backends.torch.symbolic import Untranslatable, read_size
 from neumo.graph.signature import Signature
+from neumo.graph.type_source import names_in, signature_source
 from neumo.types import Size, Symbol
 from neumo.types.errors import BackendError, did_you_mean
 
