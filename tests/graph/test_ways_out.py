@@ -6,18 +6,42 @@ from dataclasses import dataclass
 
 import pytest
 
-from neumo.graph.adapters import LengthsToMask
+from neumo.graph.adapters import Append, LengthsToMask
+from neumo.graph.assume import assume
 from neumo.graph.candidates import Surroundings
 from neumo.graph.compose import Call, check
 from neumo.graph.inputs import inputs
+from neumo.graph.learned import set_learned
 from neumo.graph.module import NeuralModule
+from neumo.graph.multi import MultiData
 from neumo.graph.signature import Signature
 from neumo.graph.ways_out import Advice
-from neumo.types import Acoustic, B, F, Ids, Lengths, LogProbs, Loss, Mask, PortError, Score, T, U, V
+from neumo.types import (
+    Acoustic,
+    Any_,
+    Audio,
+    B,
+    F,
+    Features,
+    Hypotheses,
+    Ids,
+    Lengths,
+    LogProbs,
+    Loss,
+    Mask,
+    Mel,
+    PortError,
+    Score,
+    Spectrogram,
+    T,
+    U,
+    V,
+    Var,
+)
 
 from .more_specs import Sum
-from .specs import EN, CTCLoss, Down, SumLoss
-from .test_fixes_apply import Port
+from .specs import DE, EN, CTCHead, CTCLoss, Down, SpeechData, SumLoss
+from .test_fixes_apply import PIECES, Port
 from .test_more_graphs import swapped_lengths, swapped_scores_and_targets
 
 
@@ -150,3 +174,194 @@ def test_a_port_that_nothing_can_feed_says_so() -> None:
     fixes = [fix.text for fix in caught.value.fixes]
     assert fixes == ["declare it as an open input: inputs(ids=Ids(en)[B, U], ...)"]
     assert caught.value.why == ("No value that has been made so far fits ids.",)
+
+
+def test_a_mask_is_made_of_the_lengths_of_joined_texts() -> None:
+    data = inputs(one=Ids(EN)[B, T], other=Ids(EN)[B, U], mask=Mask(T, true="keep")[B, T])
+    joined = Append()(first=data.one, second=data.other)
+    port = Port({"ids": Ids(EN)[B, T], "mask": Mask(T, true="keep")[B, T]})
+    with pytest.raises(PortError, match="it covers other") as caught:
+        port(ids=joined.value, mask=data.mask)
+    assert [fix.text for fix in caught.value.fixes] == [
+        "take mask from LengthsToMask(true=keep) behind joined.length, with like=joined.value"
+    ]
+    port(ids=joined.value, mask=LengthsToMask()(lengths=joined.length, like=joined.value).mask)
+
+
+def test_nothing_is_made_of_lengths_where_none_fit() -> None:
+    data = inputs(ids=Ids(EN)[B, T], n=Lengths(U)[B], mask=Mask(U, true="keep")[B, U])
+    with pytest.raises(PortError) as caught:
+        Port({"ids": Ids(EN)[B, T], "mask": Mask(T, true="keep")[B, T]})(ids=data.ids, mask=data.mask)
+    assert caught.value.fixes == ()
+
+
+def test_a_value_and_its_lengths_are_exchanged_together() -> None:
+    data = inputs(
+        said=Ids(EN)[B, T], said_len=Lengths(T)[B], found=Hypotheses(EN)[B, U], found_len=Lengths(U)[B]
+    )
+    port = Port({"ids": Hypotheses(EN)[B, T], "ids_len": Lengths(T)[B], "of": Ids(EN)[B, U]})
+    with pytest.raises(PortError) as caught:
+        port(ids=data.said, ids_len=data.said_len, of=data.said)
+    assert [fix.text for fix in caught.value.fixes] == ["ids=data.found, ids_len=data.found_len"]
+    port(ids=data.found, ids_len=data.found_len, of=data.said)
+
+
+def test_a_value_is_not_exchanged_together_with_what_does_not_measure_it() -> None:
+    data = inputs(x=Acoustic()[B, F(4), T], y=Ids(EN)[B, T], z=Ids(EN)[B, U], more=Acoustic()[B, F(8), U])
+    port = Port({"x": Acoustic()[B, F(8), T], "y": Ids(EN)[B, T]})
+    with pytest.raises(PortError) as caught:
+        port(x=data.x, y=data.y)
+    assert caught.value.fixes == ()
+
+
+def test_a_value_is_not_exchanged_for_one_that_nothing_measures() -> None:
+    data = inputs(x=Score()[B, T], n=Lengths(T)[B], y=Acoustic()[B, F(8), U])
+    with pytest.raises(PortError) as caught:
+        Port({"x": Acoustic()[B, F(8), T], "n": Lengths(T)[B]})(x=data.x, n=data.n)
+    assert caught.value.fixes == ()
+
+
+def test_what_another_source_gives_is_no_pair() -> None:
+    data, other = (inputs(x=Acoustic()[B, F(n), T], n=Lengths(T)[B]) for n in (4, 8))
+    with pytest.raises(PortError) as caught:
+        Port({"x": Acoustic()[B, F(8), T], "n": Lengths(T)[B]})(x=data.x, n=data.n)
+    assert other.x not in caught.value.fixes
+    assert caught.value.fixes == ()
+
+
+def test_a_value_that_the_refused_one_was_made_of_is_no_way_out() -> None:
+    data = inputs(x=Acoustic()[B, F(4), T])
+    half = Down()(x=data.x)
+    with pytest.raises(PortError) as caught:
+        Port({"a": Acoustic()[B, F(4), T], "b": Acoustic()[B, F(4), T], "c": Acoustic()[B, F(4), T]})(
+            a=data.x, b=data.x, c=half.x
+        )
+    assert caught.value.fixes == ()
+
+
+def test_two_adapters_in_either_order_are_one_way() -> None:
+    data = inputs(x=Audio(rate=8000, peak=32768.0)[B, T])
+    with pytest.raises(PortError) as caught:
+        Port({"x": Audio(rate=16000, peak=1.0)[B, T]})(x=data.x)
+    assert [fix.text for fix in caught.value.fixes] == [
+        "insert Resample(8000 -> 16000), then Repeak(32768 -> 1), before it"
+    ]
+
+
+def test_a_port_without_a_way_out_does_not_hide_those_of_others() -> None:
+    data = inputs(prev=Ids(EN)[B, U], enc=Acoustic()[B, T, F(8)], mask=Mask(T, true="pad")[B, T])
+    port = Port(
+        {
+            "prev": Ids(DE)[B, U],
+            "enc": Acoustic()[B, F(8), T],
+            "mask": Mask(T, true="keep")[B, T],
+        }
+    )
+    with pytest.raises(PortError) as caught:
+        port(prev=data.prev, enc=data.enc, mask=data.mask)
+    errors = [caught.value, *caught.value.also]
+    assert [[fix.text for fix in error.fixes] for error in errors] == [
+        [],
+        ["insert Transpose(B T F -> B F T) before it"],
+        ["insert Invert(mask) before it"],
+    ]
+
+
+def test_two_data_layers_are_to_be_read_at_once() -> None:
+    one, two = SpeechData(EN)(), SpeechData(EN, rate=8000)()
+    port = Port({"x": Audio(rate=16000)[B, T], "noise": Audio(rate=8000)[B, U]})
+    with pytest.raises(PortError) as caught:
+        port(x=one.audio, noise=two.audio)
+    assert [fix.text for fix in caught.value.fixes] == [
+        "read SpeechData and SpeechData_2 at once, by MultiData(layers=(..., ...))"
+    ]
+    both = MultiData(layers=(SpeechData(EN), SpeechData(EN, rate=8000)))()
+    port(x=both.audio, noise=both.audio_1)
+
+
+def test_one_data_layer_called_twice_is_no_pair_of_layers() -> None:
+    data = SpeechData(EN)
+    one, two = data(), data()
+    with pytest.raises(PortError) as caught:
+        Port({"x": Audio(rate=16000)[B, T], "noise": Audio(rate=16000)[B, U]})(x=one.audio, noise=two.audio)
+    assert caught.value.fixes == ()
+
+
+def test_two_layers_at_once_are_not_offered_where_more_is_wrong() -> None:
+    one, two = SpeechData(EN)(), SpeechData(EN, rate=8000)()
+    with pytest.raises(PortError) as caught:
+        Port({"x": Audio(rate=16000)[B, T], "n": Lengths(T)[B]})(x=one.audio, n=two.audio_len)
+    assert [fix.text for fix in caught.value.fixes] == ["n=one.audio_len"]
+
+
+def test_what_is_too_general_may_be_claimed_to_be_more() -> None:
+    data = inputs(frames=Spectrogram(rate=16000)[B, F(64), T])
+    port = Port({"mel": Mel(hop=160, n_mels=Var("n"))[B, F(64), T]})
+    with pytest.raises(PortError, match="too general") as caught:
+        port(mel=data.frames)
+    (fix,) = caught.value.fixes
+    assert fix.text == 'mel=assume(data.frames, Mel(hop=160)[B, F(64), T], reason="...")'
+    assert fix.note == "fits, if you know that it is true"
+    port(mel=assume(data.frames, Mel(hop=160)[B, F(64), T], reason="a test"))
+
+
+def test_a_claim_names_the_axes_of_the_value_where_they_have_names() -> None:
+    data = inputs(x=Features()[B, T // 2, F(8)], y=Features()[B, U, F(8)])
+    with pytest.raises(PortError) as caught:
+        Port({"x": Acoustic()[B, T, F(8)], "y": Acoustic()[B, U, F(8)]})(x=data.x, y=data.y)
+    assert [error.fixes[0].text for error in (caught.value, *caught.value.also)] == [
+        'x=assume(data.x, Acoustic()[B, T, F(8)], reason="...")',
+        'y=assume(data.y, Acoustic()[B, U, F(8)], reason="...")',
+    ]
+
+
+def test_what_the_type_denies_is_not_to_be_claimed() -> None:
+    data = inputs(frames=Spectrogram()[B, F, T], any=Any_()[B, T])
+    with pytest.raises(PortError) as caught:
+        Port({"mel": Mel()[B, F(64), T]})(mel=data.frames)
+    assert caught.value.fixes == ()
+    with pytest.raises(PortError) as caught:
+        Port({"found": Hypotheses(EN)[B, T]})(found=data.any)
+    assert caught.value.fixes == ()
+
+
+def test_it_is_said_why_an_adapter_cannot_stand_there() -> None:
+    data = inputs(ids=Ids(PIECES, pad=0, frame="none")[B, T], mask=Mask(T, true="keep")[B, T])
+    port = Port({"ids": Ids(PIECES, frame="bos..eos")[B, T], "mask": Mask(T, true="keep")[B, T]})
+    with pytest.raises(PortError) as caught:
+        port(ids=data.ids, mask=data.mask)
+    assert caught.value.why == (
+        "Reframe(none -> bos..eos) makes what is wanted, but no value fits its port ids_len, and mask would "
+        "not fit beside it any more.",
+    )
+
+
+def test_only_what_hinders_an_adapter_is_said() -> None:
+    data = inputs(
+        ids=Ids(PIECES, pad=0, frame="none")[B, T], n=Lengths(T)[B], mask=Mask(T, true="keep")[B, T]
+    )
+    port = Port({"ids": Ids(PIECES, frame="bos..eos")[B, T], "mask": Mask(T, true="keep")[B, T]})
+    with pytest.raises(PortError) as caught:
+        port(ids=data.ids, mask=data.mask)
+    assert caught.value.why == (
+        "Reframe(none -> bos..eos) makes what is wanted, but mask would not fit beside it any more.",
+    )
+
+
+def test_a_head_of_new_weights_may_have_other_labels_and_one_of_trained_weights_may_not() -> None:
+    data = inputs(x=Acoustic()[B, F(8), T], n=Lengths(T)[B], text=Ids(EN)[B, U], text_len=Lengths(U)[B])
+    head = CTCHead(DE, width=8)
+
+    def refused() -> PortError:
+        scores = head(encoded=data.x)
+        with pytest.raises(PortError) as caught:
+            CTCLoss(EN)(
+                log_probs=scores.log_probs, log_probs_len=data.n, targets=data.text, targets_len=data.text_len
+            )
+        return caught.value
+
+    error = refused()
+    assert [fix.text for fix in error.fixes] == ["build CTCHead with vocab=en"]
+    assert "because CTCLoss has vocab=en" in str(error)
+    set_learned(head, {"encoded": Acoustic()})
+    assert refused().fixes == ()

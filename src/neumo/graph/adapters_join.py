@@ -117,6 +117,8 @@ class Append(FittingAdapter):
         element: Element = Any_() if found is None else found.element
         inner = tuple(Axis(Kind.ANY, None) for _ in range(1, self.axis))
         axes = found.axes if found is not None and found.rank > self.axis else (B, *inner, T)
+        if axes[0].kind is Kind.BATCH and not axes[0].listed:
+            axes = (B, *axes[1:])  # the lengths are those of the same rows
         one, two = T("T1"), T("T2")
         return Signature(
             takes={

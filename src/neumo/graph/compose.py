@@ -130,7 +130,11 @@ def check(call: Call, positional: Sequence[object] = ()) -> list[PortError]:
         if port not in call.inputs and not wanted.optional and wanted.when is None
     ]
     if not (wrong or missing or call.mismatches or call.objections):
-        return []
+        if not call.env.clocks:
+            return []
+        from neumo.graph.clocks import clock_errors
+
+        return clock_errors(call)
     from neumo.graph.refuse import refusals
 
     return refusals(call, positional, missing)

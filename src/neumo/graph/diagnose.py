@@ -104,8 +104,8 @@ class _Finding:
 
     def spot(self) -> str:
         """Say which argument, and which of its items: `losses[1]`."""
-        source = self.call.inputs[self.port]
-        if not isinstance(source, tuple) or len(source) == 1:
+        source = self.call.arguments[self.port]  # with the items that are no values
+        if not isinstance(source, tuple | list) or len(source) == 1:  # pyright: ignore[reportUnknownArgumentType]
             return self.port
         return f"{self.port}[{next(n for n, value in enumerate(source) if value is self.value)}]"
 

@@ -154,6 +154,9 @@ def _describe(call: Call, port: str, value: object) -> tuple[str, str, list[Fix]
         what = f"a module, {type(value).__name__}, that has not been called"
         return what, "Call the module first; what it gives can be connected.", []
     kind = type(value)
+    if isinstance(value, NeuralType):
+        why = "A type says what a value means; it is none."
+        return "a type", why, [Fix(f"declare an open input: inputs({port}={type_source(value)})")]
     if isinstance(value, type) and issubclass(value, NeuralModule):
         what = f"a module class, {value.__name__}, that has not been made"
         return what, "Make the module, then call it; what it gives can be connected.", []
