@@ -6,7 +6,7 @@ import pytest
 
 from neumo.graph.collect import collect
 from neumo.graph.inputs import inputs
-from neumo.types import Audio, B, GraphError, Ids, Lengths, Loss, PortError, T
+from neumo.types import Acoustic, Audio, B, F, GraphError, Ids, Lengths, Loss, Mask, Mel, PortError, T, U, Var
 
 from .snapshots import refused
 from .specs import (
@@ -20,6 +20,7 @@ from .specs import (
     SumLoss,
 )
 from .specs import WORDS as VOCAB
+from .test_fixes_apply import Port
 
 
 def speech():
@@ -283,3 +284,52 @@ def test_values_that_are_spelled_alike_are_offered_once() -> None:
     assert len(caught.value.fixes) == 3
     assert offered == {"losses=total.loss", "losses=SumLoss.loss", "losses=data.x"}
     assert len(total) == 1
+
+
+def test_a_type_is_no_value() -> None:
+    with pytest.raises(PortError, match=r"MelSpectrogram\.audio cannot take a type") as caught:
+        MelSpectrogram()(audio=Audio(rate=16000)[B, T], audio_len=speech().audio_len)
+    assert caught.value.why == ("A type says what a value means; it is none.",)
+    assert [fix.text for fix in caught.value.fixes] == [
+        "declare an open input: inputs(audio=Audio(rate=16000)[B, T])"
+    ]
+
+
+def test_facets_that_any_value_may_have_are_not_said_to_be_wanted() -> None:
+    port = Port({"mel": Mel(rate=Var("rate"), hop=160, n_mels=Var("n"))[B, F, T]})
+    with pytest.raises(PortError) as caught:
+        port(mel=speech())
+    assert "wanted   Mel(hop=160)[B, F, T]" in str(caught.value)
+
+
+def test_a_port_that_is_called_otherwise_elsewhere_is_the_one_that_fits() -> None:
+    data = inputs(ids=Ids(EN)[B, T], mask=Mask(T, true="keep")[B, T], other=Acoustic()[B, F(8), T])
+    port = Port(
+        {
+            "ids": Ids(EN)[B, T],
+            "padding": Mask(T, true="keep")[B, T],
+            "segments": Ids().optional()[B, T],
+            "more": Ids(EN).optional()[B, T],
+        }
+    )
+    with pytest.raises(PortError, match="has no port 'attn'") as caught:
+        port(ids=data.ids, attn=data.mask)
+    assert [fix.text for fix in caught.value.fixes] == ["did you mean padding=data.mask?"]
+    for wrong in (data.other, 3):
+        with pytest.raises(PortError, match="has no port 'attn'") as caught:
+            port(ids=data.ids, attn=wrong)
+        assert caught.value.fixes == ()
+
+
+def test_what_nothing_gives_comes_from_outside() -> None:
+    batch = speech()
+    with pytest.raises(PortError, match="No value that has been made so far fits n") as caught:
+        Port({"x": Ids(EN)[B, U], "n": Acoustic()[B, F(8), U]})(x=batch.text)
+    assert [fix.text for fix in caught.value.fixes] == [
+        "take it from outside, and with it what SpeechData gives: inputs(n=Acoustic()[B, F(8), U], ...)"
+    ]
+    with pytest.raises(PortError) as caught:
+        Port({"n": Acoustic()[B, F(8), U]})()
+    assert [fix.text for fix in caught.value.fixes] == [
+        "declare it as an open input: inputs(n=Acoustic()[B, F(8), U])"
+    ]

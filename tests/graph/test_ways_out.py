@@ -14,6 +14,7 @@ from neumo.graph.inputs import inputs
 from neumo.graph.learned import set_learned
 from neumo.graph.module import NeuralModule
 from neumo.graph.multi import MultiData
+from neumo.graph.relax import relax
 from neumo.graph.signature import Signature
 from neumo.graph.ways_out import Advice
 from neumo.types import (
@@ -365,3 +366,25 @@ def test_a_head_of_new_weights_may_have_other_labels_and_one_of_trained_weights_
     assert "because CTCLoss has vocab=en" in str(error)
     set_learned(head, {"encoded": Acoustic()})
     assert refused().fixes == ()
+
+
+def test_a_claim_is_not_offered_for_what_differs_but_was_let_pass() -> None:
+    data = inputs(frames=Spectrogram(rate=8000)[B, F(64), T])
+    with relax("rate", reason="a test"), pytest.raises(PortError, match="too general") as caught:
+        Port({"mel": Mel(rate=16000)[B, F, T]})(mel=data.frames)
+    assert caught.value.fixes == ()
+
+
+def test_a_claim_may_say_a_size_that_is_known_when_the_graph_runs_only() -> None:
+    data = inputs(x=Features()[B, T(None), F(8)])
+    with pytest.raises(PortError, match="too general") as caught:
+        Port({"x": Acoustic()[B, T(9), F(8)]})(x=data.x)
+    assert caught.value.fixes[0].text == 'x=assume(data.x, Acoustic()[B, T(9), F(8)], reason="...")'
+
+
+def test_an_adapter_that_only_fits_alone_is_not_named() -> None:
+    data = inputs(ids=Ids(EN)[B, T], x=Acoustic()[B, F(8), T, U])
+    port = Port({"ids": Ids(EN)[B, T], "x": Acoustic()[B, F(8), T, T + 1]})
+    with pytest.raises(PortError) as caught:
+        port(ids=data.ids, x=data.x)
+    assert "makes what is wanted" not in str(caught.value)

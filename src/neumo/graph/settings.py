@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from typing import Any, cast
 
 from neumo.graph.module import NeuralModule, label_of, module_fields
@@ -110,6 +111,8 @@ def _text(value: Any, reasons: Sequence[Reason]) -> str:
 
 def setting_text(module: NeuralModule, reason: Reason) -> str:
     """Write the field behind a wanted facet, such as `n_mels=64`, or nothing if no field asks for it."""
+    if reason.part not in ("facet", "axes", "size", "clock"):
+        return ""  # no setting says that a value has to be there
     found = _behind(module, reason.facet, reason.wanted, reason.given)
     return "" if found is None else f"{found[0]}={_text(found[1], [reason])}"
 
@@ -117,6 +120,8 @@ def setting_text(module: NeuralModule, reason: Reason) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, Size):
         return value.constant
+    if isinstance(value, Fraction) and value.denominator == 1:
+        return value.numerator  # steps a second
     return None if isinstance(value, tuple | Element) else value
 
 

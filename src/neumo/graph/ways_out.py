@@ -284,11 +284,10 @@ class Advice:
             given = Assume(claim, "tried").signature_for({"value": mismatch.value.type}).gives["value"]
         except NeumoError:  # the type of the value denies it
             return
-        types = self._with(mismatch, given)
-        if self._fits(types, mismatch.port):
-            spelled = self.around.spell(mismatch.value)
-            text = f'{mismatch.port}=assume({spelled}, {type_source(claim)}, reason="...")'
-            yield Way(text, types, claim=claim)
+        spelled = self.around.spell(mismatch.value)
+        text = f'{mismatch.port}=assume({spelled}, {type_source(claim)}, reason="...")'
+        way = Way(text, self._with(mismatch, given), claim=claim)
+        yield from (each for each in [way] if self._fits(each.types, mismatch.port))
 
     def hindrances(self, mismatch: Mismatch) -> list[str]:
         """Say of an adapter that makes what is wanted why it cannot stand here."""
@@ -297,18 +296,17 @@ class Advice:
             made = results(adapter, {adapter.entry: given})
             if made is None or not fits(mismatch.wanted.as_single(), made[adapter.exit], Environment()):
                 continue
+            broken = self._broken(self._with(mismatch, made[adapter.exit]), mismatch.port)
+            if mismatch.port in broken:
+                continue
             words: list[str] = []
             takes = adapter.signature_for({adapter.entry: given}).takes
             needed = [port for port, want in takes.items() if port != adapter.entry and not want.optional]
             if next(apply(adapter, given, _choices(self.around, mismatch.value)), None) is None:
                 words.append(f"no value fits its port {' and '.join(needed)}")
-            broken = self._broken(self._with(mismatch, made[adapter.exit]), mismatch.port)
-            if mismatch.port in broken:
-                continue
             if broken:
                 words.append(f"{' and '.join(broken)} would not fit beside it any more")
-            if words:
-                return [f"{adapter.notation()} makes what is wanted, but {', and '.join(words)}."]
+            return [f"{adapter.notation()} makes what is wanted, but {', and '.join(words)}."]
         return []
 
     def _doubts(self, mismatch: Mismatch, result: NeuralType) -> tuple[Obligation, ...] | None:
@@ -380,7 +378,8 @@ class Advice:
                 if types is not None and self._fits(types, mismatch.port):
                     nothing_else = False
                     yield Way(words, types, module=module)
-        if of_sizes or (nothing_else and not taker.trainable):
+        of_labels = all(reason.code == "vocab" for reason in reasons)
+        if of_sizes or ((nothing_else or of_labels) and not taker.trainable):
             label = Trace(self.call).label
             for module, words in changed_settings(taker, reasons, giving=False, label=label(taker)):
                 if self._taken_by(module, mismatch.port):
