@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -9,11 +10,30 @@ import pytest
 import neumo
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
+from neumo.graph.module import NeuralModule
 from neumo.graph.relax import known_facets, relax
+from neumo.graph.signature import Signature
 from neumo.graph.value import Record
-from neumo.types import B, ConfigError, F, Mel, PortError, T
+from neumo.types import B, ConfigError, F, Features, Lengths, Mel, Pitch, PortError, T
 
 from .specs import WaveGlow
+
+
+@dataclass(frozen=True)
+class Counted(NeuralModule):
+    """Takes counts of steps."""
+
+    def signature(self) -> Signature:
+        return Signature(takes={"x": Features()[B, T], "n": Lengths(T)[B]}, gives={"y": Features()[B]})
+
+
+@dataclass(frozen=True)
+class Intonation(NeuralModule):
+    """Takes pitch in semitones."""
+
+    def signature(self) -> Signature:
+        return Signature(takes={"pitch": Pitch(unit="semitones")[B, T]}, gives={"y": Features()[B]})
+
 
 LOW = "both floors lie below the noise"
 
@@ -89,3 +109,18 @@ def test_what_cannot_be_relaxed_is_refused(
 
 def test_facets_of_every_element_are_known() -> None:
     assert {"rate", "floor", "window", "vocab", "true", "prior", "clock"} <= known_facets()
+
+
+def test_a_relaxed_facet_lets_no_other_class_of_numbers_in() -> None:
+    opened = inputs(x=Features()[B, T], share=Lengths(T, unit="fraction")[B])
+    with relax("unit", reason="told to"), pytest.raises(PortError) as caught:
+        Counted()(x=opened.x, n=opened.share)
+    assert caught.value.code == "dtype"
+    assert "its numbers are float, not int" in str(caught.value)
+
+
+def test_a_relaxed_facet_of_the_same_numbers_is_let_pass() -> None:
+    opened = inputs(pitch=Pitch(unit="hz")[B, T])
+    with relax("unit", reason="the model was trained so"):
+        record = Intonation()(pitch=opened.pitch)
+    assert len(Graph(outputs=record).warnings()) == 1

@@ -22,6 +22,7 @@ from neumo.types import (
     T,
     kind_of_name,
 )
+from neumo.types.axis import kinds_fit
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Transpose(FittingAdapter):
         if wanted.rank != given.rank or not 2 <= given.rank <= 5:
             return
         names = _axis_names(given)
-        for order in _orders([axis.kind for axis in given.axes], [axis.kind for axis in wanted.axes]):
+        for order in _orders(given.axes, wanted.axes):
             yield cls(" ".join(names), " ".join(names[index] for index in order))
 
     def notation(self) -> str:
@@ -163,10 +164,17 @@ def _axis_names(given: NeuralType) -> list[str]:
     return names
 
 
-def _orders(given: list[Kind], wanted: list[Kind]) -> list[tuple[int, ...]]:
+def _meets(wanted: Axis, given: Axis) -> bool:
+    return wanted.kind is given.kind or (
+        Kind.ANY not in (wanted.kind, given.kind) and kinds_fit(wanted, given)
+    )
+
+
+def _orders(given: tuple[Axis, ...], wanted: tuple[Axis, ...]) -> list[tuple[int, ...]]:
     fitting = (
         order
         for order in permutations(range(len(given)))
-        if [given[index] for index in order] == wanted and order != tuple(range(len(given)))
+        if all(_meets(want, given[index]) for want, index in zip(wanted, order, strict=True))
+        and order != tuple(range(len(given)))
     )
     return list(islice(fitting, 6))

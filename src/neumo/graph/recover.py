@@ -41,7 +41,7 @@ def solve(call: Call, doubtful: set[str], repaired: Repaired) -> Environment:
     for port in sorted(call.inputs, key=lambda each: decides(takes[each])):
         types = repaired.get(port, ()) if port in doubtful else _types(call.inputs[port])
         for given in types:
-            if compare(takes[port], given, env, relax=call.relaxed).reasons:
+            if compare(takes[port], given, env, relax=call.relaxed, strict=call.strict).reasons:
                 bind_what_fits(env, takes[port], given, None)
     return env
 
@@ -65,7 +65,7 @@ def follows(call: Call, mismatch: Mismatch, before: Sequence[Mismatch]) -> bool:
     if not decided or not decided <= doubtful:
         return False
     env = solve(call, {*doubtful, mismatch.port}, call.repaired)
-    again = compare(mismatch.wanted, mismatch.value.type, env, relax=call.relaxed)
+    again = compare(mismatch.wanted, mismatch.value.type, env, relax=call.relaxed, strict=call.strict)
     return all(reason.code == "unsolved" for reason in again.reasons)
 
 

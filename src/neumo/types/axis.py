@@ -59,6 +59,11 @@ def kind_of_name(name: str) -> Kind | None:
     return None if match is None else _LETTERS[match.group(1)]
 
 
+# Kinds whose axis of size one is the same as one that counts nothing. Rows, steps and labels are none: where
+# code adds or multiplies, one of them in the place of many would silently stand for all of them.
+_PLACES = (Kind.FEATURE, Kind.HEIGHT, Kind.WIDTH)
+
+
 class Axis:
     """One axis of a type: its kind, its size (None is `?`, known at run time), vocabulary and clock, if any.
 
@@ -102,6 +107,12 @@ class Axis:
         if isinstance(size, str):
             return self.named(size)
         known = None if size is None else _sensible(Size.of(size))
+        if known is not None and known.constant == 0:
+            raise ConfigError(
+                f"an axis of {self.kind.value} has at least the size 1, not 0",
+                code="axis",
+                fixes=(f"leave the axis out, or write {self.kind.value}(None) for a size that is not known",),
+            )
         return Axis(self.kind, known, None, self.clock, self.listed)
 
     def named(self, name: str) -> Axis:
@@ -265,6 +276,24 @@ class Axis:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Axis, (self.kind, self.size, self.vocab, self.clock, self.listed)
+
+
+def kinds_fit(wanted: Axis, given: Axis) -> bool:
+    """Whether a given axis may stand in the place of a wanted one, sizes aside.
+
+    Kinds have to be equal; `ANY` fits all, and an axis of size one (`ONE`) is one feature, row or column of a
+    picture, where the size of that is 1 or open.
+
+    >>> kinds_fit(F("D"), ONE), kinds_fit(ONE, C(1)), kinds_fit(F(80), ONE), kinds_fit(T, ONE)
+    (True, True, False, False)
+    """
+    if wanted.kind is given.kind or Kind.ANY in (wanted.kind, given.kind):
+        return True
+    if given.kind is Kind.SINGLETON:
+        return wanted.kind in _PLACES and (wanted.size is None or wanted.size.constant in (None, 1))
+    if wanted.kind is Kind.SINGLETON:
+        return given.kind in _PLACES and (given.size is None or given.size.constant == 1)
+    return False
 
 
 def _sensible(size: Size) -> Size:

@@ -13,7 +13,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any, Literal, cast
 
-from neumo.types.axis import Axis, Kind, scaled_clock
+from neumo.types.axis import Axis, Kind, kind_of_name, kinds_fit, scaled_clock
 from neumo.types.element import (
     Any_,
     Audio,
@@ -245,10 +245,13 @@ class _Check:
             return
         if want is not have:
             self.classes(wanted, given)
+        warned = len(self.warnings)
         for name, known in _shared_facets(want, have).items():
             value = getattr(wanted, name)
             if value is not None:
                 self.facet(known, want, value, getattr(given, name))
+        if len(self.warnings) > warned and not self.reasons:
+            self.numbers(wanted, given)
         if want.nested and issubclass(have, want):
             self.fields(cast("Struct", wanted), cast("Struct", given))
 
@@ -280,13 +283,18 @@ class _Check:
         if issubclass(have, want):
             self.subtype = True
             if want.dtype not in ("any", given.dtype):
-                sentence = f"Its numbers are {given.dtype}, not {wanted.dtype}"
-                self.refuse("dtype", "dtype", "dtype", wanted.dtype, given.dtype, sentence)
+                self.numbers(wanted, given)
         elif issubclass(want, have) or have is Any_:
             sentence = f"{have.label} is too general: it may be something else than {want.label}"
             self.refuse("element", "general", "element", wanted, given, sentence)
         else:
             self.refuse("element", "element", "element", wanted, given, _meaning(want, have))
+
+    def numbers(self, wanted: Element, given: Element) -> None:
+        """Refuse another class of numbers; facets that decide it may be let pass, the class may not."""
+        if given.dtype != wanted.dtype and "any" not in (wanted.dtype, given.dtype):
+            sentence = f"Its numbers are {given.dtype}, not {wanted.dtype}"
+            self.refuse("dtype", "dtype", "dtype", wanted.dtype, given.dtype, sentence)
 
     def facet(self, known: Facet, cls: type[Element], wanted: Any, given: Any) -> None:
         if known.kind == "size" and not isinstance(wanted, Var) and not isinstance(given, Var):
@@ -413,6 +421,9 @@ class _Check:
     def bind(self, pair: _Pair, symbol: Symbol, wanted: Size, given: Size) -> None:
         if symbol in given.symbols():  # occurs check: T = T//2 has no solution
             self.miss(pair, gap(wanted, given))
+        elif given.negative:
+            sentence = f"No axis has the size {given}, which is below 0"
+            self.miss(pair, SizeGap("other", wanted, given, sentence))
         else:
             self.env.bind_size(symbol, given, origin=self.origin, axis=pair.carry)
 
@@ -428,7 +439,7 @@ class _Check:
             self.miss(pair, SizeGap("unsolved", wanted, given, sentence), code="unsolved")
             return
         solution = _divide(rest, factor)
-        if solution is None or (solution.constant is not None and solution.constant < 0):
+        if solution is None or solution.negative:
             sentence = f"No whole {symbol.name} makes {wanted} equal to {given}"
             self.miss(pair, SizeGap("indivisible", wanted, given, sentence))
         else:
@@ -437,25 +448,30 @@ class _Check:
     # clocks
 
     def clocks(self, wanted: NeuralType, given: NeuralType) -> None:
-        """Compare the clocks of axes whose sizes agree, and learn those of the symbols."""
+        """Compare the clocks of axes whose sizes agree, and learn those of the symbols.
+
+        What other connections have taught about the axis counts, and what the port itself says; so the
+        outcome is the same in whatever order ports are compared.
+        """
         ours, theirs = wanted.clocks, given.clocks
         for n, axis in enumerate(wanted.axes):
             want, have = (ours[n] if ours else None), (theirs[n] if theirs else None)
             if (want is None and have is None) or (self.reasons and self.is_told(n, axis)):
                 continue
-            if have is None:
+            known = scaled_clock(axis.size, self.env.clocks) if axis.size is not None else None
+            implied = axis.clock is None and given.axes[n].clock is None  # by facets that have been compared
+            if known is not None and have not in (None, known):
+                self.clock(n, axis, known, have, given, learned=True)
+            elif known is not None and want is not None and want != known and not (have and implied):
+                self.clock(n, axis, want, known, given, learned=True)
+            elif have is None:
                 if axis.clock is not None:
                     self.assume("clock", want, n)
                 self.learn(axis.size, want)
-                continue
-            if want is None and axis.size is not None and self.env.clocks:
-                want = scaled_clock(axis.size, self.env.clocks)
-            elif axis.clock is None and given.axes[n].clock is None:
-                want = None  # if there is one, both are implied, by facets that have been compared
-            if want is None or want == have:
-                self.learn(axis.size, have)
-            else:
+            elif want is not None and want != have and not implied:
                 self.clock(n, axis, want, have, given)
+            else:
+                self.learn(axis.size, have)
 
     def is_told(self, n: int, axis: Axis) -> bool:
         """Whether a clock would be a second reason: the sizes differ, or the facets that imply it."""
@@ -464,11 +480,14 @@ class _Check:
             return True
         return axis.clock is None and any(r.part == "element" or r.facet in ("rate", "hop") for r in mine)
 
-    def clock(self, n: int, axis: Axis, wanted: Fraction, have: Fraction, given: NeuralType) -> None:
+    def clock(
+        self, n: int, axis: Axis, wanted: Fraction, have: Fraction, given: NeuralType, learned: bool = False
+    ) -> None:
+        """Refuse a clock; where another connection had told one of the two, it is named."""
         unit = "samples" if isinstance(given.element, Audio) else "frames"
         sentence = f"It has {_rate_text(have)} {unit} a second, not {_rate_text(wanted)}"
-        told = axis.size.symbols() if axis.size is not None and axis.clock is None else ()
-        origin = next(map(self.env.clock_origin, told), None)
+        symbols = axis.size.symbols() if axis.size is not None and learned else ()
+        origin = next(map(self.env.clock_origin, symbols), None)
         reason = self.reason("clock", "clock", "clock", wanted, have, sentence, axis=n, origin=origin)
         (self.warnings if "clock" in self.relax else self.reasons).append(reason)
 
@@ -534,7 +553,7 @@ def _facet_texts(*values: Any) -> list[str]:
 def _kinds_fit(wanted: tuple[Axis, ...], given: tuple[Axis, ...]) -> bool:
     if len(wanted) != len(given):
         return False
-    return all(w.kind is g.kind or Kind.ANY in (w.kind, g.kind) for w, g in zip(wanted, given, strict=True))
+    return all(w.kind is g.kind or kinds_fit(w, g) for w, g in zip(wanted, given, strict=True))
 
 
 def _axes_sentence(wanted: tuple[Axis, ...], given: tuple[Axis, ...]) -> str:
@@ -548,7 +567,12 @@ def _axes_sentence(wanted: tuple[Axis, ...], given: tuple[Axis, ...]) -> str:
 
 
 def _letters(axes: tuple[Axis, ...]) -> str:
-    return " ".join(axis.kind.value for axis in axes)
+    """Write the kinds of axes; by the name of the symbol where that says it, such as C or U."""
+    named = {axis: axis.symbol.name for axis in axes if axis.symbol is not None}
+    return " ".join(
+        named[axis][:1] if kind_of_name(named.get(axis, "")) is axis.kind else axis.kind.value
+        for axis in axes
+    )
 
 
 def _clause(sentence: str) -> str:
