@@ -502,3 +502,26 @@ def test_lengths_are_needed_where_the_pad_may_be_a_label(ids: Ids, needed: bool)
 def test_two_voices_side_by_side_are_no_voice() -> None:
     given = inputs(a=Speaker("xvector")[B, F(4)], b=Speaker("xvector")[B, F(4)])
     assert str(ad.Concat(1)(first=given.a, second=given.b).value.type) == "Features[B, F=8]"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "before", "after"),
+    [
+        ("bos..", "..eos", False, True),  # `<s> a b` becomes `a b </s>`: the next id at each place
+        ("bos..", "..eos", True, None),
+        ("..eos", "bos..", True, False),
+        ("..eos", "bos..", None, None),
+        ("none", "bos..eos", False, False),
+        ("bos..eos", "bos..", True, True),
+    ],
+)
+def test_marks_that_change_sides_shift_the_ids(
+    source: str, target: str, before: bool | None, after: bool | None
+) -> None:
+    given = inputs(ids=Ids(PADDED_WITH_ENDS, frame=source, shifted=before)[B, T], n=Lengths(T)[B])
+    found = ad.Reframe(source, target, PADDED_WITH_ENDS)(ids=given.ids, ids_len=given.n).ids.type.element
+    assert isinstance(found, Ids)
+    assert found.shifted is after
+
+
+PADDED_WITH_ENDS = Vocab(["<pad>", "<s>", "</s>", "cat"], name="ends", pad=0, bos=1, eos=2, unit="word")

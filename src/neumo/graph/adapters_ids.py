@@ -164,6 +164,13 @@ class Reframe(FittingAdapter):
         """By how many ids each row grows."""
         return self.adds("bos") + self.adds("eos")
 
+    def _shifted(self, before: bool | Var | None) -> bool | Var | None:
+        """Say whether ids are the next ones: taking bos away and adding eos moves them on."""
+        if {self.adds("bos"), self.adds("eos")} != {-1, 1}:
+            return before
+        moves_on = self.adds("eos") == 1
+        return moves_on if before is (not moves_on) else None
+
     def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for these ids; `ids_len` is required where the end of a row changes."""
         found = given.get("ids")
@@ -173,6 +180,9 @@ class Reframe(FittingAdapter):
             element = dataclasses.replace(found.element, vocab=self.vocab, frame=self.source, pad=pad)
         after = U + self.longer
         behind = self.pad if self.adds("eos") else element.pad  # all behind the new end is written
+        marked = dataclasses.replace(
+            element, frame=self.target, pad=behind, shifted=self._shifted(element.shifted)
+        )
         lengths = Lengths(U)[B]
         return Signature(
             takes={
@@ -180,7 +190,7 @@ class Reframe(FittingAdapter):
                 "ids_len": lengths if self.adds("eos") else lengths.as_optional(),
             },
             gives={
-                "ids": dataclasses.replace(element, frame=self.target, pad=behind)[B, after],
+                "ids": marked[B, after],
                 "ids_len": Lengths(after)[B],
             },
         )

@@ -101,9 +101,11 @@ def used_inputs(steps: Sequence[Step], outputs: Mapping[str, Value]) -> dict[str
     found: dict[str, Value] = {}
     for value in used:
         if isinstance(value.step.module, GraphInputs) and found.setdefault(value.port, value) is not value:
+            steps_of = (found[value.port].step, value.step)
             raise GraphError(
                 f"two open inputs are called {value.port!r}",
                 code="input",
+                details=[f"{step.location.place()}" for step in steps_of if step.location is not None],
                 fixes=["declare all open inputs of a graph in one call of inputs(...)"],
             )
     order = [value for step in steps for value in step.outputs.values()]
