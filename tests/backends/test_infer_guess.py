@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from neumo.backends.torch.infer_signature import infer_signature
-from neumo.types import B, F, Features, H, T, U, W
+from neumo.types import B, F, Features, H, Ids, Lengths, Loss, T, U, W
 
 
 class Pair(nn.Module):
@@ -38,3 +38,68 @@ def test_pictures_of_other_sizes_have_sides_of_their_own() -> None:
 def test_times_are_called_t_u_and_then_numbered() -> None:
     found = infer_signature(Many(), tuple(torch.randn(2, size) for size in (5, 7, 9, 11)))
     assert [t.axes[1] for t in found.signature.takes.values()] == [T, U, T("T2"), T("T3")]
+
+
+class Subsampled(nn.Module):
+    """A convolution with the lengths that it makes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(8, 8, 3, stride=2)
+
+    def forward(self, x: Tensor, x_len: Tensor) -> tuple[Tensor, Tensor]:
+        return self.conv(x), (x_len - 3) // 2 + 1
+
+
+class OnlyLengths(nn.Module):
+    """Lengths under the name of those that it takes."""
+
+    def forward(self, lens: Tensor) -> dict[str, Tensor]:
+        return {"lens": (lens - 5) // 3 + 1}
+
+
+class Mixed(nn.Module):
+    """Whole numbers that are no lengths: they depend on the other rows."""
+
+    def forward(self, x_len: Tensor) -> Tensor:
+        return x_len.cumsum(0)
+
+
+class Labels(nn.Module):
+    """Whole numbers under the name of an input of another kind."""
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        return {"x": x.argmax(-1)}
+
+
+def test_whole_numbers_that_follow_from_lengths_are_lengths() -> None:
+    example = (torch.randn(2, 8, 20), torch.tensor([20, 13]))
+    found = infer_signature(Subsampled(), example, names=["y", "y_len"])
+    assert found.signature.gives == {
+        "y": Features()[B, F(8), (T - 3) // 2 + 1],
+        "y_len": Lengths((T - 3) // 2 + 1)[B],
+    }
+    only = infer_signature(OnlyLengths(), torch.tensor([40, 33]))
+    assert only.signature.takes == {"lens": Lengths(T)[B]}
+    assert only.signature.gives == {"lens": Lengths((T - 5) // 3 + 1)[B]}
+    assert infer_signature(Mixed(), torch.tensor([9, 8])).signature.gives == {"output": Ids()[B]}
+    assert infer_signature(Mixed(), torch.tensor([0, 0])).signature.gives == {"output": Ids()[B]}
+
+
+def test_guesses_about_an_output_that_is_called_like_an_input_are_its_own() -> None:
+    found = infer_signature(OnlyLengths(), torch.tensor([40, 33]))
+    assert found.guesses == {
+        "lens": "guess: lengths of T, axis 0 is the batch",
+        "lens (given)": "guess: lengths of (T + 1)//3 - 1",
+    }
+    assert '"lens": Lengths(T)[B],  # guess: lengths of T, axis 0 is the batch\n' in found.source
+    labels = infer_signature(Labels(), torch.randn(2, 9, 20)).signature
+    assert (labels.takes, labels.gives) == ({"x": Features()[B, T, U]}, {"x": Ids()[B, T]})
+
+
+def test_one_number_that_a_loss_gives_is_a_loss() -> None:
+    example = (torch.randn(5, 4), torch.tensor([1, 2, 3, 0, 1]))
+    assert infer_signature(nn.CrossEntropyLoss(), example).signature.gives == {"output": Loss()[()]}
+    assert infer_signature(
+        nn.GaussianNLLLoss(), (torch.randn(5), torch.randn(5), torch.ones(5))
+    ).signature.gives == {"output": Loss()[()]}

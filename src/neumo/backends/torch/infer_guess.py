@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from neumo.backends.torch.infer_probe import Run, fit_lengths
 from neumo.graph.signature import Signature
 from neumo.types import (
     ONE,
@@ -22,6 +23,7 @@ from neumo.types import (
     Kind,
     Lengths,
     LogProbs,
+    Loss,
     Mask,
     NeuralType,
     Probs,
@@ -38,7 +40,8 @@ _NORMALISED = {"log_softmax": LogProbs, "_log_softmax": LogProbs, "softmax": Pro
 class Guess:
     """What is known of a call: example values and sizes of the inputs, sizes and dtypes of the outputs.
 
-    `operations` names what made each output, where a trace told it. `notes` gathers what is guessed, by port.
+    `operations` names what made each output, where a trace told it. `run` calls the module again. `notes`
+    gathers what is guessed about inputs by port, `made` about outputs, which may have the same names.
     """
 
     module: nn.Module
@@ -47,7 +50,9 @@ class Guess:
     outputs: Mapping[str, Sizes]
     dtypes: Mapping[str, torch.dtype]
     operations: Sequence[str] = ()
+    run: Run | None = None
     notes: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    made: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
 
     def signature(self) -> Signature:
         """Propose the ports."""
@@ -57,18 +62,20 @@ class Guess:
             axes = [self._axis(port, at, size, names) for at, size in enumerate(sizes)]
             takes[port] = NeuralType(self._input(port, axes, takes), tuple(axes))
         gives: dict[str, NeuralType] = {}
+        self.notes, known = self.made, self.notes
         for number, (port, sizes) in enumerate(self.outputs.items()):
-            operation = self.operations[number] if number < len(self.operations) else ""
-            element = self._output(port, operation)
             axes = [self._axis(port, at, size, names) for at, size in enumerate(sizes)]
+            element = self._output(port, number, axes, takes)
             if isinstance(element, LogProbs | Probs) and axes and axes[-1].kind is Kind.FEATURE:
                 axes[-1] = Axis(Kind.VOCAB, axes[-1].size)
             gives[port] = NeuralType(element, tuple(axes))
+        self.notes = known
         return Signature(takes=takes, gives=gives)
 
-    def comments(self) -> dict[str, str]:
-        """What was guessed, in a line for each port."""
-        return {port: f"guess: {', '.join(dict.fromkeys(words))}" for port, words in self.notes.items()}
+    def comments(self, *, made: bool = False) -> dict[str, str]:
+        """What was guessed about the inputs, or about the outputs, in a line for each port."""
+        notes = self.made if made else self.notes
+        return {port: f"guess: {', '.join(dict.fromkeys(words))}" for port, words in notes.items()}
 
     def _note(self, port: str, words: str) -> None:
         self.notes.setdefault(port, []).append(words)
@@ -123,12 +130,12 @@ class Guess:
         if any("'" in symbol.name for symbol in size.symbols()):
             self._note(port, f"axis {at} has a size of its own")
         kind = kind_of_size(size) or Kind.ANY
-        if size.symbol is not None and kind in _WORDS and port in self.inputs:
+        if size.symbol is not None and kind in _WORDS and self.notes is not self.made:
             self._note(port, f"axis {at} is {_WORDS[kind]}")
         return Axis(kind, size)
 
     def _input(self, port: str, axes: Sequence[Axis], takes: Mapping[str, NeuralType]) -> Element:
-        dtype = self.dtypes[port]
+        dtype = self.values[port].dtype
         if dtype.is_floating_point:
             self.notes.setdefault(port, []).insert(0, "features")
             return Features()
@@ -136,9 +143,10 @@ class Guess:
             self.notes.setdefault(port, []).insert(0, "a mask: add what True means, keep or pad")
             return Mask(axes[-1].size) if axes and axes[-1].size is not None else Flags()
         times = [axis.size for t in takes.values() for axis in t.axes if axis.kind is Kind.TIME]
-        if "len" in port and len(axes) == 1 and times:
-            self.notes.setdefault(port, []).insert(0, f"lengths of {times[0]}")
-            return Lengths(times[0])
+        if "len" in port and len(axes) == 1:
+            counted = times[0] if times and times[0] is not None else Symbol("T").size
+            self.notes.setdefault(port, []).insert(0, f"lengths of {counted}")
+            return Lengths(counted)
         if "mask" in port:
             self.notes.setdefault(port, []).insert(0, "a mask of whole numbers: better a Mask of booleans")
             return Any_()
@@ -147,19 +155,35 @@ class Guess:
         self.notes.setdefault(port, []).insert(0, labels)
         return Ids()
 
-    def _output(self, port: str, operation: str) -> Element:
+    def _output(
+        self, port: str, number: int, axes: Sequence[Axis], takes: Mapping[str, NeuralType]
+    ) -> Element:
         dtype = self.dtypes[port]
+        operation = self.operations[number] if number < len(self.operations) else ""
         if dtype is torch.bool:
             self._note(port, "yes or no")
             return Flags()
         if not dtype.is_floating_point:
-            self._note(port, "ids: add their Vocab")
-            return Ids()
+            counted = self._counted(number, axes, takes)
+            self._note(port, "ids: add their Vocab" if counted is None else f"lengths of {counted}")
+            return Ids() if counted is None else Lengths(counted)
         if operation in _NORMALISED:
             self._note(port, f"the last operation is {operation.strip('_')}")
             return _NORMALISED[operation]()
+        if not axes and (type(self.module).__name__.endswith("Loss") or "loss" in operation):
+            self._note(port, "a loss")
+            return Loss()
         self._note(port, "features")
         return Features()
+
+    def _counted(self, number: int, axes: Sequence[Axis], takes: Mapping[str, NeuralType]) -> Size | None:
+        """What an output of whole numbers, one for each row of lengths, are the lengths of."""
+        for port, type in takes.items():
+            element: Element = type.element
+            rows = isinstance(element, Lengths) and type.axes == tuple(axes)
+            if rows and isinstance(element.of, Size) and self.run is not None:
+                return fit_lengths(self.run, self.values, port, number, element.of)
+        return None
 
 
 def _numbered(name: str) -> Iterator[str]:

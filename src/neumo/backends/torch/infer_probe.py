@@ -132,6 +132,28 @@ def fit_one(symbol: Size, pairs: Sequence[tuple[int, int]]) -> Size | None:
     return None
 
 
+def fit_lengths(
+    run: Run, values: Mapping[str, Tensor], lengths: str, output: int, symbol: Size
+) -> Size | None:
+    """Fit what a module makes of lengths: it is called with rows that are shorter and shorter.
+
+    >>> halves = lambda v: [(v["n"] + 1) // 2]
+    >>> fit_lengths(halves, {"n": torch.tensor([9, 9])}, "n", 0, Symbol("T").size)
+    ceil(T/2)
+    """
+    largest = int(values[lengths].max()) if values[lengths].numel() else 0
+    pairs: list[tuple[int, int]] = []
+    for number in range(max(1, largest - 2 * _DIVISORS.stop), largest + 1):
+        given = {**values, lengths: torch.full_like(values[lengths], number)}
+        if _runs(run, given):
+            found = run(given)[output].flatten()
+            if found.numel() == 0 or bool((found != found[0]).any()):
+                return None
+            pairs.append((number, int(found[0])))
+    pairs = [(number, made) for number, made in pairs if made > 0]  # below its range, a size is 0
+    return fit_one(symbol, pairs) if len(pairs) > 3 else None
+
+
 def _fits(size: Size, symbol: Size, pairs: Sequence[tuple[int, int]]) -> bool:
     key = symbol.symbol
     return key is not None and all(size.evaluate({key: n}) == made for n, made in pairs)

@@ -26,7 +26,8 @@ from neumo.types.errors import BackendError, did_you_mean
 class InferredSignature:
     """A proposed signature, as an object and as Python source, and what in it was guessed.
 
-    `guesses` says by port what neither the trace nor the calls could tell. `how` is "traced" (the sizes hold
+    `guesses` says by port what neither the trace nor the calls could tell; an output that is called like an
+    input is there as `name (given)`. `how` is "traced" (the sizes hold
     for all sizes that the module takes) or "probed" (they were fitted to calls with other sizes).
     """
 
@@ -70,11 +71,13 @@ def infer_signature(
     except (NotTraceable, Untranslatable):
         found = probe(call.run, values)
         inputs, outputs, operations, how = found.inputs, found.outputs, [], "probed"
-    dtypes = {name: value.dtype for name, value in values.items()} | made
-    guess = Guess(module, values, inputs, dict(zip(made, outputs, strict=True)), dtypes, operations)
+    named = dict(zip(made, outputs, strict=True))
+    guess = Guess(module, values, inputs, named, made, operations, call.run)
     signature = guess.signature()
-    notes = guess.comments()
-    return InferredSignature(signature, _source(signature, notes, how, call.fixed), notes, how)
+    notes, given = guess.comments(), guess.comments(made=True)
+    source = _source(signature, notes, given, how, call.fixed)
+    both = {f"{port} (given)" if port in notes else port: told for port, told in given.items()}
+    return InferredSignature(signature, source, notes | both, how)
 
 
 class _Call(nn.Module):
@@ -197,14 +200,22 @@ def _key(part: Any) -> str:
     return str(part)
 
 
-def _source(signature: Signature, notes: Mapping[str, str], how: str, fixed: Mapping[str, Any]) -> str:
+def _source(
+    signature: Signature,
+    notes: Mapping[str, str],
+    given: Mapping[str, str],
+    how: str,
+    fixed: Mapping[str, Any],
+) -> str:
     kept = [f"# Arguments that keep the value of the example: {', '.join(fixed)}."] if fixed else []
+    takes = signature_source(Signature(takes=signature.takes), notes)
+    gives = signature_source(Signature(gives=signature.gives), given)
     return "\n".join(
         [
             f"# Proposed by neumo.infer_signature from one call ({how}): confirm what is marked as a guess.",
             *kept,
             f"from neumo import {', '.join(names_in(signature))}",
             "",
-            signature_source(signature, notes),
+            takes.removesuffix(")") + gives.removeprefix("Signature(\n"),
         ]
     )

@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 
 from neumo.backends.torch.call import Convention, convention
 from neumo.backends.torch.loader import to_tensor
-from neumo.backends.torch.prove_cases import SizeCase, guard_cases, size_cases, told_guards
+from neumo.backends.torch.prove_cases import SizeCase, guard_cases, size_cases, told_guards, within
 from neumo.backends.torch.prove_compare import Comparison, kind_of
 from neumo.backends.torch.prove_lengths import length_cases
 from neumo.backends.torch.prove_report import Found, PortProof, Proof, Verdict, joined
@@ -157,12 +157,15 @@ class _Case:
         sizes = solve(self.takes, batch, traced)
         if len(traced.outputs) != len(self.signature.gives):
             raise NotTraceable("its outputs are not plain tensors")
-        found = Found(limits=[*sizes.limits, *told_guards(sizes)])
+        branches = told_guards(sizes)
+        found = Found(limits=[*sizes.limits, *branches])
         try:
             for (port, declared), made in zip(self.signature.gives.items(), traced.outputs, strict=True):
-                found.ports.append(_compare(port, declared, made, sizes))
+                found.ports.append(_compare(port, declared, made, sizes, branched=bool(branches)))
         except Untranslatable as why:
             raise NotTraceable(f"a size cannot be compared: {why}") from why
+        if any(port.verdict == "sampled" for port in found.ports):
+            found.reason = "the code branches on its sizes, and the trace took one way"
         found = found.merged(Found(_refuted(first)))
         if _refuted(found.ports):
             return found
@@ -175,20 +178,22 @@ class _Case:
         """Run only: the usual sizes, and all others."""
         usual = SizeCase(free_sizes(self.takes))
         found = Found(self._compared(usual, self.batch(usual.sizes)), reason)
-        return found.merged(self._runs(Sizes()))
+        return found.merged(self._runs(None))
 
-    def _runs(self, sizes: Sizes) -> Found:
+    def _runs(self, sizes: Sizes | None) -> Found:
         """Look at real outputs: many sizes, and lengths around those at which sizes round."""
         free = free_sizes(self.takes)
         found = Found(limits=self.limits)
-        cases = [SizeCase(dict.fromkeys(free, 1), strict=False), *size_cases(self.signature.gives, free)]
-        if not self.train:
+        cases = [SizeCase(dict.fromkeys(free, 1), strict=False)]
+        cases += size_cases(self.signature.gives, free, far=sizes is None)
+        if sizes is not None:
             cases += guard_cases(sizes, free)
         done: set[tuple[int, ...]] = set()
+        ranges = sizes.ranges if sizes is not None else {}
         for case in cases:
             if tuple(case.sizes.values()) not in done:
                 done.add(tuple(case.sizes.values()))
-                found.ports += _refuted(self._compared(_within(case, sizes.largest), None))
+                found.ports += _refuted(self._compared(within(case, ranges), None))
         if not self.train:
             for numbers, lengths in length_cases(Signature(self.takes, self.signature.gives)):
                 case = SizeCase(numbers)
@@ -202,13 +207,14 @@ class _Case:
         except ConfigError:  # sizes that leave an axis of an input less than nothing
             return []
         told = f"with {_told(case.sizes)}"
+        _ = self.ready  # what is wrong with building it is told as it is
         try:
             outputs = self.run(batch)
         except _Wrong:
             raise
         except Exception as error:  # whatever it raises
             if not case.strict:
-                self.limits.append(f"fails {told}: {reason_of(error)}")
+                self.limits += [f"fails {told}: {reason_of(error)}"] * (not case.told)
                 return []
             raise _Wrong(f"it fails on a valid batch {told}: {reason_of(error)}") from error
         return self.comparison(batch, outputs, case.sizes, numbers=case.strict or _usual(case, self.takes))
@@ -239,7 +245,10 @@ class _Wrong(Exception):
     """Says what a module did that no signature allows."""
 
 
-def _compare(port: str, declared: NeuralType, made: Any, sizes: Sizes) -> PortProof:
+def _compare(
+    port: str, declared: NeuralType, made: Any, sizes: Sizes, *, branched: bool = False
+) -> PortProof:
+    """Compare a traced output; behind a branch on sizes another expression may be the same number."""
     if made is None:
         absent = declared.optional or declared.when is not None
         verdict: Verdict = "proved" if absent else "refuted"
@@ -247,8 +256,13 @@ def _compare(port: str, declared: NeuralType, made: Any, sizes: Sizes) -> PortPr
     if not isinstance(made, TracedTensor):
         return PortProof(port, declared, type(made).__name__, "refuted", "it is not a tensor")
     shown = f"{sizes.text(made.dims)} {kind_of(made.dtype)}"
-    wrong = _wrong_class(declared, made.dtype, len(made.dims)) or compare_sizes(declared, made.dims, sizes)
-    return PortProof(port, declared, shown, "refuted" if wrong else "proved", wrong)
+    wrong = _wrong_class(declared, made.dtype, len(made.dims))
+    if wrong:
+        return PortProof(port, declared, shown, "refuted", wrong)
+    differs = compare_sizes(declared, made.dims, sizes)
+    if differs and branched:
+        return PortProof(port, declared, shown, "sampled")
+    return PortProof(port, declared, shown, "refuted" if differs else "proved", differs)
 
 
 def _wrong_class(declared: NeuralType, dtype: torch.dtype, rank: int) -> str:
@@ -260,12 +274,6 @@ def _wrong_class(declared: NeuralType, dtype: torch.dtype, rank: int) -> str:
 
 def _refuted(ports: list[PortProof]) -> list[PortProof]:
     return [port for port in ports if port.verdict == "refuted"]
-
-
-def _within(case: SizeCase, largest: Mapping[str, int]) -> SizeCase:
-    """A size beyond what the trace takes may fail: that limit is told."""
-    beyond = any(number > largest.get(name, number) for name, number in case.sizes.items())
-    return SizeCase(case.sizes, strict=False) if beyond else case
 
 
 def _usual(case: SizeCase, takes: Mapping[str, NeuralType]) -> bool:

@@ -16,21 +16,30 @@ from neumo.types import Kind, NeuralType, Symbol, kind_of_name
 
 _NEIGHBOURS: Final = 8  # sizes in a row: all residues of a branch on a small modulus
 _LARGE: Final = 100  # larger usual sizes are samples of audio: fewer neighbours, as they take longer
+_FAR: Final = 16  # times the usual size
 _LONGEST: Final = 40000
 _GUARDS: Final = 12  # of a trace that are looked at
-_MOST: Final = 4096  # a size that a guard is tried with
+_MOST: Final = 1 << 17  # a size that a guard is tried with
 
 
 @dataclass(frozen=True)
 class SizeCase:
-    """Sizes to run. Code that fails on `strict` ones is refuted, else the failure is a limit."""
+    """Sizes to run. Code that fails on `strict` ones is refuted, else the failure is a limit.
+
+    A failure is no news where a range that a trace `told` leaves these sizes out.
+    """
 
     sizes: Mapping[str, int]
     strict: bool = True
+    told: bool = False
 
 
-def size_cases(gives: Mapping[str, NeuralType], free: Mapping[str, int]) -> Iterator[SizeCase]:
+def size_cases(
+    gives: Mapping[str, NeuralType], free: Mapping[str, int], *, far: bool = False
+) -> Iterator[SizeCase]:
     """Each size alone through its neighbours and further away, then all of them together.
+
+    `far` adds a large size, for code whose branches no trace tells.
 
     >>> from neumo.types import B, F, Features, T
     >>> cases = size_cases({"y": Features()[B, F(8), T // 2]}, {"B": 3, "T": 19})
@@ -42,6 +51,8 @@ def size_cases(gives: Mapping[str, NeuralType], free: Mapping[str, int]) -> Iter
         above = _batches(usual) if batch else _above(usual, _period(name, gives))
         for number in above:
             yield SizeCase({**free, name: number}, strict=number <= usual + _NEIGHBOURS)
+        if far and not batch and usual <= _LARGE:
+            yield SizeCase({**free, name: _FAR * usual + 3}, strict=False)
         for number in (1, 2) if batch else (2, 3, 5, usual - 1):
             if 0 < number < usual:
                 yield SizeCase({**free, name: number}, strict=False)
@@ -49,6 +60,16 @@ def size_cases(gives: Mapping[str, NeuralType], free: Mapping[str, int]) -> Iter
         yield SizeCase({name: usual + more for name, usual in free.items()})
     for number in (4, 12):
         yield SizeCase(dict.fromkeys(free, number), strict=False)
+
+
+def within(case: SizeCase, ranges: Mapping[str, tuple[int, int | None]]) -> SizeCase:
+    """The same sizes, which the code may not take where a trace told that it does not hold for them."""
+    for name, number in case.sizes.items():
+        lower, upper = ranges.get(name, (0, None))
+        if number < lower or (upper is not None and number > upper):
+            ones = set(case.sizes.values()) == {1}
+            return SizeCase(case.sizes, strict=False, told=not ones)
+    return case
 
 
 def guard_cases(sizes: Sizes, free: Mapping[str, int]) -> Iterator[SizeCase]:
@@ -102,7 +123,7 @@ def _candidates(guard: Any, usual: int) -> list[int]:
     near = range(usual + 1, usual + 34)
     told = [int(n) + more for n in guard.atoms() if getattr(n, "is_Integer", False) for more in (-1, 0, 1)]
     powers = [(1 << power) + more for power in range(5, 13) for more in (0, 1)]
-    return sorted({n for n in (*near, *told, *powers) if usual < n <= _MOST * 2})
+    return sorted({n for n in (*near, *told, *powers) if usual < n <= _MOST})
 
 
 def _breaks(guard: Any, places: Mapping[Any, Any], numbers: Mapping[str, int]) -> bool:

@@ -11,7 +11,7 @@ from torch import Tensor
 from neumo.backends.torch.prove_lengths import counted, used_of, wrong_lengths
 from neumo.backends.torch.prove_report import PortProof
 from neumo.engine.value_checks import Numbers, dtype_class, numbers_check
-from neumo.engine.verify import Bound, type_guard
+from neumo.engine.verify import Bound, is_held, type_guard
 from neumo.types import Lengths, NeuralType, Struct
 
 Ports = Mapping[str, NeuralType]
@@ -89,7 +89,7 @@ class Comparison:
         axes = [axis.size for axis in declared.axes if axis.size is not None]
         if any(size.symbols() <= known.keys() and size.evaluate(known) < 0 for size in axes):
             return ""  # that example is out of the range of the declared size
-        if isinstance(value, Tensor) and value.dim() != declared.rank:
+        if isinstance(value, Tensor) and value.dim() != declared.rank and not is_held(declared):
             return f"it has {value.dim()} axes, and {declared.rank} are declared"
         return self._outputs[port](value, bound) or ""
 
@@ -136,7 +136,7 @@ def leaves(types: Ports, values: Mapping[str, Any]) -> list[tuple[str, NeuralTyp
 
 def _leaves(name: str, type: NeuralType, value: Any) -> Iterator[tuple[str, NeuralType, Tensor]]:
     if isinstance(value, Tensor):
-        if not (type.element.nested or any(axis.listed for axis in type.axes)):
+        if not is_held(type):
             yield name, type, value
     elif isinstance(value, list | tuple):
         parts = cast("list[Any]", list(value))  # pyright: ignore[reportUnknownArgumentType]

@@ -15,7 +15,7 @@ from neumo.types import NeuralType, Size, Symbol, same_size
 class Sizes:
     """What the symbols of a trace stand for (`known`), and those of the signature (`bound`).
 
-    `taken` are the symbols that occur in inputs, `largest` what the trace takes of them at most.
+    `taken` are the symbols that occur in inputs, `ranges` tells by name from where to where the trace holds.
 
     `limits` says for which sizes of the inputs the trace holds, `fixed` which of them have one number only,
     `guards` what else the trace took for granted.
@@ -27,7 +27,7 @@ class Sizes:
     limits: list[str] = field(default_factory=list[str])
     fixed: list[str] = field(default_factory=list[str])
     guards: tuple[Any, ...] = ()
-    largest: dict[str, int] = field(default_factory=dict[str, int])
+    ranges: dict[str, tuple[int, int | None]] = field(default_factory=dict[str, tuple[int, int | None]])
 
     def read(self, dim: Any) -> Size:
         """Translate a traced size; raises `Untranslatable`."""
@@ -72,11 +72,11 @@ def solve(takes: Mapping[str, NeuralType], batch: Mapping[str, Any], traced: Tra
             _match(sizes, place, declared, sizes.read(dim))
     for symbol, (lower, upper) in traced.ranges.items():
         name = sizes.known.get(symbol)
+        sizes.ranges[str(name)] = (lower, upper)
         if name is not None and lower > LEAST:
             sizes.limits.append(f"proved for {name} >= {lower}")
         if name is not None and upper is not None:
             sizes.limits.append(f"proved for {name} <= {upper}")
-            sizes.largest[str(name)] = upper
     return sizes
 
 
