@@ -6,6 +6,7 @@ import linecache
 import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -461,3 +462,53 @@ def test_a_way_out_that_the_module_objects_to_leaves_its_ports_unknown() -> None
     assert [fix.text for fix in errors[0].fixes][:1] == ["x=data.odd"]
     assert refused.x.step.doubt is left_out.x.step.doubt is Doubt.ALL
     assert found(lambda: Choosy()(x=data.odd)) == [("argument", "")]
+
+
+def test_an_output_that_there_is_not_is_gathered_and_what_follows_is_judged() -> None:
+    def build() -> None:
+        batch = SpeechData(EN)()
+        feats = MelSpectrogram()(audio=batch.audoi, audio_len=batch["text_len"])
+        ConvEncoder()(mel=feats.mle, mel_len=batch.audio_len)
+        ConvEncoder()(q=feats.mel)
+
+    error = gathered(build)
+    assert type(error) is GraphError
+    assert [each.code for each in error.also][:2] == ["output", "output"]
+    assert {each.code for each in error.also[2:]} <= {"unknown-port", "missing"}
+    assert len(error.also) > 2
+    assert [fix.text for fix in error.also[0].fixes] == ["did you mean audio?"]
+    line = linecache.getline(__file__, error.also[1].where.line).strip()  # type: ignore[union-attr]
+    assert line == "ConvEncoder()(mel=feats.mle, mel_len=batch.audio_len)"
+
+
+def test_to_ask_for_an_output_is_no_mistake_while_errors_are_gathered() -> None:
+    with collect(raises=False) as errors:
+        batch = SpeechData(EN)()
+        assert not hasattr(batch, "sound")
+        assert getattr(batch, "sound", None) is None
+        with pytest.raises(KeyError):
+            {}["sound"]
+    assert errors == []
+    with collect(raises=False) as errors:
+        unknown = batch.sound
+    assert [error.code for error in errors] == ["output"]
+    assert unknown.step.refusal == tuple(errors)
+
+
+def test_a_graph_of_refused_calls_is_not_saved(tmp_path: Path) -> None:
+    with collect(raises=False):
+        batch = SpeechData(EN)()
+        feats = MelSpectrogram()(audio=batch.audio, audio_len=batch.text_len)
+        graph = Graph("bad", outputs={"mel": feats.mel})
+    with pytest.raises(
+        GraphError, match="1 call that was refused: it cannot be saved"
+    ) as caught:
+        graph.save(tmp_path / "bad.yaml")
+    assert [each.code for each in caught.value.also] == ["lengths"]
+    assert not (tmp_path / "bad.yaml").exists()
+
+
+def test_another_error_of_the_toolkit_is_raised_as_it_is_where_nothing_was_gathered() -> None:
+    with pytest.raises(GraphError) as caught, collect():
+        Resample(16000, 8000).named("no name")
+    assert caught.value.code == "name"

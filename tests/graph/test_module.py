@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,15 @@ import pytest
 
 from neumo.graph import registry
 from neumo.graph.inputs import inputs
-from neumo.graph.module import DataLayer, Metric, NeuralModule, label_of, module_fields, name_of
+from neumo.graph.module import (
+    DataLayer,
+    Metric,
+    NeuralModule,
+    label_of,
+    module_fields,
+    name_of,
+    signature_of,
+)
 from neumo.graph.registry import kind_of, lookup
 from neumo.graph.same import same_settings
 from neumo.graph.signature import Signature
@@ -78,7 +87,7 @@ def test_a_signature_is_asked_for_once() -> None:
     assert len(calls) == 1
 
 
-def test_a_module_that_can_change_is_asked_again() -> None:
+def test_a_module_that_can_change_does_so_until_it_is_part_of_a_graph() -> None:
     @dataclass
     class Mutable(NeuralModule):
         width: int = 4
@@ -87,9 +96,19 @@ def test_a_module_that_can_change_is_asked_again() -> None:
             return Signature(gives={"x": Acoustic()[B, F(self.width), T]})
 
     module = Mutable()
-    assert str(module().x.type) == "Acoustic[B, F=4, T]"
+    assert str(signature_of(module).gives["x"]) == "Acoustic[B, F=4, T]"
     module.width = 5
     assert str(module().x.type) == "Acoustic[B, F=5, T]"
+    with pytest.raises(
+        GraphError, match="Mutable.width cannot become 6"
+    ) as caught:
+        module.width = 6
+    assert caught.value.code == "immutable"
+    assert caught.value.fixes[0].text == "make another one: Mutable(width=6, ...)"
+    module.__dict__["memory"] = {}
+    copied = copy.copy(module)
+    copied.width = 6
+    assert str(copied().x.type) == "Acoustic[B, F=6, T]"
 
 
 def test_a_module_with_slots_and_fields_called_name_and_label_composes() -> None:

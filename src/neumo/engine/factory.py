@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from neumo.engine.backend import Session, Setup, find_backend
 from neumo.engine.callbacks import Callback, Checkpoint, Evaluate
 from neumo.engine.evaluate import Evaluation, Evaluator
-from neumo.engine.infer import infer
+from neumo.engine.infer import check_mapping, infer
 from neumo.engine.optimizers import EMA, Optimizer
 from neumo.engine.options import NonFinite, TrainOptions, check_allowances
 from neumo.engine.preflight import data_step, open_source, usage_notes
@@ -317,6 +317,7 @@ class NeuralFactory:
         Raises `CheckpointError` with a table of all that is missing, left over, of another shape or another
         kind of numbers; `partial=True` loads what fits and returns the rest.
         """
+        check_mapping(arrays, "load_weights", "weights", "load(graph, path) reads them from a file")
         changed = transformed(renamed(arrays, rename), transform)
         return self.session.load_weights(_computing(what), changed, partial=partial)
 

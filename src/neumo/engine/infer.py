@@ -9,7 +9,7 @@ from neumo.engine.evaluate import run_program
 from neumo.engine.plan import Plan, compile_plan
 from neumo.engine.preflight import data_step
 from neumo.engine.verify import make_guards
-from neumo.types.errors import GraphError, did_you_mean
+from neumo.types.errors import ConfigError, GraphError, did_you_mean
 
 if TYPE_CHECKING:
     from neumo.engine.factory import NeuralFactory
@@ -22,6 +22,7 @@ def infer(
     """Compute the outputs of a graph: one dict of arrays per batch of the data, or one for the given
     inputs.
     """
+    check_mapping(inputs, "infer", "inputs", "[infer(graph, batch) for batch in batches]")
     factory.check(graph)
     names = outputs if outputs is not None else _computable(graph)
     plan = compile_plan(graph, names, training=False)
@@ -42,6 +43,16 @@ def infer(
     finally:
         reader.close()
     return results
+
+
+def check_mapping(given: object, action: str, code: str, fix: str) -> None:
+    """Raise `ConfigError` for what should hold arrays by name, and does not."""
+    if given is not None and not isinstance(given, Mapping):
+        raise ConfigError(
+            f"{action} takes arrays by name, not a {type(given).__name__}",
+            code=code,
+            fixes=[f"{action}(graph, {{'name': array, ...}})", fix],
+        )
 
 
 def _once(factory: NeuralFactory, graph: Graph, plan: Plan, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -39,6 +39,7 @@ class Guards:
     """
 
     def __init__(self, plan: Plan, level: Verify, to_numpy: Callable[[Any], Any]) -> None:
+        self.level: Verify = level
         self._left = FIRST_STEPS if level in ("boundary", "first") else None
         self._numbers = Numbers(to_numpy)
         self._bound: Bound = {}
@@ -101,6 +102,7 @@ class Guards:
             ],
             why=_blame(step),
             path=_path(declared),
+            fixes=_as_flags(declared, value),
         )
 
     def _broken_trust(
@@ -293,6 +295,18 @@ def _sizes_in(type: NeuralType, bound: Bound) -> list[str]:
 def _where(step: Step, port: str | None = None) -> Any:
     location = step.location
     return None if location is None else lambda: location.place(port)
+
+
+def _as_flags(declared: Value, value: Any) -> list[str]:
+    """Offer how 0 and 1 become flags, as tokenizers write their masks; nothing converts them in silence."""
+    wanted = "any" if is_held(declared.type) else declared.type.element.dtype
+    if wanted != "bool" or not hasattr(value, "dtype") or dtype_class(value) != "int":
+        return []
+    if not bool(((value == 0) | (value == 1)).all()):
+        return [f"compare first, as in {declared.port} > 0"]
+    if declared.step.module.role == "data":
+        return [f"give {declared.port}.astype(bool), if 1 means true"]
+    return [f"return {declared.port}.bool(), if 1 means true"]
 
 
 def _blame(step: Step) -> str:

@@ -11,12 +11,13 @@ from neumo.types import Any_, GraphError, NeumoError, NeuralType, PortError
 
 
 @contextmanager
-def collect(*, raises: bool = True) -> Generator[list[PortError]]:
+def collect(*, raises: bool = True) -> Generator[list[NeumoError]]:
     """Gather the errors of all calls inside, and raise them together at the end.
 
     A call that was refused still returns a record, so that what follows is judged as well: what it gives has
-    its declared types, sizes and facets that cannot be known are left open, and no mistake is told twice.
-    With `raises=False` the caller judges the list; a graph that a refused call is part of cannot be run.
+    its declared types, sizes and facets that cannot be known are left open, and no mistake is told twice. An
+    output that there is not, such as `feats.mle`, is gathered, too. With `raises=False` the caller judges the
+    list; a graph that a refused call is part of cannot be run or saved.
 
     >>> from neumo.graph.adapters import Resample
     >>> from neumo.graph.inputs import inputs
@@ -26,7 +27,7 @@ def collect(*, raises: bool = True) -> Generator[list[PortError]]:
     >>> [error.what for error in errors]
     ['inputs.audio cannot feed Resample.audio: rate is 8000, not 22050']
     """
-    errors: list[PortError] = []
+    errors: list[NeumoError] = []
     token = collected.set(errors)
     try:
         yield errors
@@ -61,12 +62,12 @@ def together(errors: Sequence[NeumoError]) -> NeumoError:
     return kind(f"{len(flat)} mistakes", code="collect", also=flat)
 
 
-def unknown_value(name: str, port: str) -> Value:
+def unknown_value(name: str, port: str, refusal: Sequence[NeumoError] = ()) -> Value:
     """Make a value that stands for what a mistake left unknown; no connection of it is judged."""
-    return unknown_record(name, [port])[port]
+    return unknown_record(name, [port], refusal)[port]
 
 
-def unknown_record(name: str, ports: Iterable[str], refusal: Sequence[PortError] = ()) -> Record:
+def unknown_record(name: str, ports: Iterable[str], refusal: Sequence[NeumoError] = ()) -> Record:
     """Make a record of such values, by name."""
     from neumo.graph.inputs import GraphInputs
 
@@ -81,14 +82,14 @@ def refused_steps(steps: Iterable[Step]) -> list[Step]:
     return [step for step in steps if step.refusal or step.doubt is Doubt.ALL]
 
 
-def check_runnable(name: str, steps: Iterable[Step]) -> None:
+def check_runnable(name: str, steps: Iterable[Step], action: str = "run") -> None:
     """Raise `GraphError` if a call among the steps was refused: what it gives means nothing."""
     wrong = refused_steps(steps)
     if wrong:
         errors = {id(error): error for step in wrong for error in step.refusal}
+        calls = "1 call that was" if len(wrong) == 1 else f"{len(wrong)} calls that were"
         raise GraphError(
-            f"graph {name!r} has {len(wrong)} {'call' if len(wrong) == 1 else 'calls'} that were refused: "
-            "it cannot be run",
+            f"graph {name!r} has {calls} refused: it cannot be {action}",
             code="refused",
             fixes=["put the calls right; collect(raises=False) only defers what they raise"],
             also=list(errors.values()),

@@ -36,7 +36,7 @@ Names = Mapping[str, Any]  # how the caller spells the records and values that a
 _NO_PORTS = Scheme({}, {})
 _NOTHING: Mapping[str, str] = {}
 # Where `collect` gathers errors; None: the first one is raised.
-collected: ContextVar[list[PortError] | None] = ContextVar("collected", default=None)
+collected: ContextVar[list[NeumoError] | None] = ContextVar("collected", default=None)
 relaxed: ContextVar[Mapping[str, str]] = ContextVar("relaxed", default=_NOTHING)  # facet -> the reason why
 
 

@@ -109,9 +109,19 @@ class NeuralModule:
         self.__dict__["_name"] = name
         return self
 
+    def __setattr__(self, name: str, value: object) -> None:
+        if "_connected" in self.__dict__ and name in getattr(type(self), "__dataclass_fields__", ()):
+            raise GraphError(
+                f"{label_of(self)}.{name} cannot become {value!r}: {label_of(self)} is part of a graph",
+                code="immutable",
+                why="The types of that graph were worked out from the settings as they are.",
+                fixes=[f"make another one: {type(self).__name__}({name}={value!r}, ...)"],
+            )
+        super().__setattr__(name, value)
+
     def __getstate__(self) -> dict[str, Any]:
         """Copy and pickle the fields and the name; what was worked out from them is worked out again."""
-        return {key: value for key, value in self.__dict__.items() if key != "_signature"}
+        return {key: value for key, value in self.__dict__.items() if key not in ("_signature", "_connected")}
 
     def __repr__(self) -> str:
         shown = {key: value for key, value in module_fields(self).items() if not is_default(self, key, value)}

@@ -13,7 +13,7 @@ from neumo.graph.value import Doubt, Record, Step, Value, values_of
 
 if TYPE_CHECKING:
     from neumo.graph.graph import Graph
-    from neumo.types import PortError
+    from neumo.types import NeumoError
 
 _Renewed = dict[tuple[int, str], Value | None]  # (id of a step, port) -> what stands in its place
 
@@ -41,7 +41,7 @@ def nest(
     from neumo.graph.inputs import GraphInputs, GraphPorts
 
     found = collected.get()
-    gathered: Sequence[PortError] = () if found is None else found
+    gathered: Sequence[NeumoError] = () if found is None else found
     before = len(gathered)
     compose(GraphPorts.of(graph), values, location, positional=positional)
     if location is None:
@@ -67,7 +67,7 @@ def _call_again(step: Step, call: Nesting, renewed: _Renewed) -> None:
     renewed.update({(id(step), port): value for port, value in again.items()})
 
 
-def _refused(graph: Graph, location: Location | None, errors: Sequence[PortError]) -> Record:
+def _refused(graph: Graph, location: Location | None, errors: Sequence[NeumoError]) -> Record:
     """Give values of unknown types where the call was refused and its errors are gathered."""
     from neumo.graph.inputs import GraphPorts
 

@@ -26,7 +26,7 @@ from neumo.graph.yaml_read import Node, YamlPlace
 from neumo.graph.yaml_scope import Scope, Spoilt, known_names, located
 from neumo.graph.yaml_steps import Argument, Call, Reference, parse_reference, parse_step
 from neumo.graph.yaml_values import known_vocabs
-from neumo.types.errors import ConfigError, NeumoError, PortError, did_you_mean
+from neumo.types.errors import ConfigError, NeumoError, did_you_mean
 from neumo.types.notation import parse
 from neumo.types.type import NeuralType
 
@@ -232,7 +232,7 @@ class GraphReader:
 
         place = self.node.data["steps"].data[name].place
         site = TextSite(place, {argument.port: argument.place for argument in call.arguments})
-        errors: list[PortError] = []
+        errors: list[NeumoError] = []
         try:
             with collect(raises=False) as errors:
                 if isinstance(module, Graph):

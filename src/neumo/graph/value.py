@@ -12,8 +12,10 @@ from neumo.graph.source import CallSite, Location, caller
 from neumo.types import GraphError, NeuralType, Row
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from neumo.graph.nest import Nesting
-    from neumo.types import Environment, Obligation, PortError, Reason
+    from neumo.types import Environment, NeumoError, Obligation, Reason
 
 _serials = count()
 _NOTHING: Mapping[str, str] = {}
@@ -108,9 +110,7 @@ class Record:
         raise AttributeError(f"a record cannot be changed: {self._source}.{name} is what the call returned")
 
     def __getitem__(self, name: str) -> Value:
-        if name not in self._values:
-            raise self._unknown(name)
-        return self._values[name]
+        return self._values[name] if name in self._values else self._not_there(name)
 
     def __iter__(self) -> Iterator[Value]:
         return iter(self._values.values())
@@ -138,11 +138,22 @@ class Record:
         """Give the values by name, in the order of the signature."""
         return dict(self._values)
 
-    def _unknown(self, name: str) -> UnknownOutput:
+    def _not_there(self, name: str) -> Value:
+        """Raise `UnknownOutput`; where errors are gathered, go on with a value of which nothing is known."""
+        from neumo.graph.collect import unknown_value
+        from neumo.graph.compose import collected
+
+        frame = caller()
+        error, gathered = self._unknown(name, frame), collected.get()
+        if gathered is None or frame is None or _asks(frame):
+            raise error
+        gathered.append(error)
+        return unknown_value(self._source, name, [error])
+
+    def _unknown(self, name: str, frame: FrameType | None) -> UnknownOutput:
         from difflib import get_close_matches
 
         near = get_close_matches(name, self._values, n=1, cutoff=0.6)
-        frame = caller()
         site = None if frame is None else CallSite(frame.f_code, frame.f_lasti)
         return UnknownOutput(
             f"{self._source} gives no {name!r}",
@@ -156,6 +167,13 @@ class Record:
 def values_of(record: Record) -> dict[str, Value]:
     """Give the values of a record by name, in the order of the signature."""
     return record._asdict()  # pyright: ignore[reportPrivateUsage]
+
+
+def _asks(frame: FrameType) -> bool:
+    """Whether a name is looked up by a call such as `hasattr(record, name)`: an answer, and no mistake."""
+    from dis import opname
+
+    return "CALL" in opname[frame.f_code.co_code[frame.f_lasti]]
 
 
 class UnknownOutput(GraphError, AttributeError):
@@ -180,6 +198,7 @@ class Step:
         self, module: NeuralModule, inputs: Mapping[str, Any], location: Location | None = None
     ) -> None:
         self.module = module
+        module.__dict__["_connected"] = True  # from here on its settings stay as they are
         self.inputs: dict[str, Value | tuple[Value, ...]] = dict(inputs)
         self.outputs: dict[str, Value] = {}
         self.location = location
@@ -191,7 +210,7 @@ class Step:
         self.warnings: list[tuple[str, Reason]] = []
         self.within: tuple[Nesting, ...] = ()
         self.doubt = Doubt.NONE
-        self.refusal: tuple[PortError, ...] = ()
+        self.refusal: tuple[NeumoError, ...] = ()
         self.relaxed: Mapping[str, str] = _NOTHING
 
     def edges(self) -> Iterator[tuple[str, Value]]:

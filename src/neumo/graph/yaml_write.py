@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from neumo.graph.collect import check_runnable
 from neumo.graph.draw_sketch import step_names
 from neumo.graph.inputs import is_open
 from neumo.graph.module import NeuralModule, is_default, label_of, module_fields, name_of
@@ -67,6 +68,8 @@ class _Writer:
         for name, module in self._named_modules():
             self._name(module, name)
         modules = {name: self.module(name, module) for name, module in self.modules.items()}
+        for graph in self.recipe.graphs.values():
+            check_runnable(graph.name, graph.steps, "saved")
         graphs = {name: self._graph(graph) for name, graph in self.recipe.graphs.items()}
         vocabs = self.vocab_entries()
         found: dict[str, Any] = {"neumo": 1}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from torch import Tensor, nn
 
@@ -234,12 +234,32 @@ def _check_ports(
 
 def wrong_outputs(name: str, given: Any, wanted: Sequence[str]) -> BackendError:
     """Say that a module did not return what its signature gives."""
+    if len(wanted) == 1:
+        return _not_alone(name, given, wanted[0])
     kind = f"{len(given)} values" if isinstance(given, tuple | list) else f"a {type(given).__name__}"
     return BackendError(
         f"{name} returned {kind}; its signature gives {len(wanted)}",
         code="outputs",
         details=[f"it gives {', '.join(wanted)}"],
         fixes=["return a tuple in the order of the signature"],
+    )
+
+
+def _not_alone(name: str, given: Any, wanted: str) -> BackendError:
+    """Say that the only value of a signature came within something, which would be taken for the value."""
+    if isinstance(given, Mapping):
+        keys = ", ".join(repr(key) for key in cast("Mapping[object, Any]", given)) or "nothing"
+        return BackendError(
+            f"{name} returned a {type(given).__name__} with {keys}, not the value itself",
+            code="outputs",
+            details=[f"its signature gives one value, {wanted}"],
+            fixes=[f"return the value: return found[{wanted!r}]"],
+        )
+    return BackendError(
+        f"{name} returned a {type(given).__name__} of {_count(len(given))}, not the value itself",
+        code="outputs",
+        details=[f"its signature gives one value, {wanted}"],
+        fixes=[f"return {wanted}, not ({wanted},)" if len(given) == 1 else "name all of them in gives"],
     )
 
 

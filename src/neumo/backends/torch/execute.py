@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from neumo.backends.torch.call import Convention, convention, wrong_outputs
 from neumo.backends.torch.device import Place
 from neumo.engine.plan import ABSENT, Plan, PlanStep
-from neumo.engine.verify import Guards
+from neumo.engine.verify import Guards, is_held
 from neumo.graph.module import signature_of
 from neumo.types.errors import BackendError, NeumoError
 
@@ -22,8 +22,9 @@ Call: TypeAlias = tuple[Function, tuple[int, ...], "int | tuple[int, ...]", tupl
 class TorchProgram:
     """A plan as calls of torch modules: give it the feeds, it returns the wanted values.
 
-    As long as its guards ask to, each value is checked against its type as soon as it exists; then the
-    program goes on without them, and a call costs no more than in a hand-written loop.
+    As long as its guards ask to, each value is checked against its type as soon as it exists; the first run
+    sees at least how many values each module returns. Then the program goes on without, and a call costs no
+    more than in a hand-written loop.
     """
 
     def __init__(
@@ -37,7 +38,8 @@ class TorchProgram:
         self._slots = plan.slots
         self._at = 0  # which call runs, for the message if it fails
         self._guards = guards
-        self._run: Callable[[Sequence[Any]], list[Any]] = self._bare if guards is None else self._guarded
+        self._ran = False
+        self._run: Callable[[Sequence[Any]], list[Any]] = self._guarded
 
     def __call__(self, feeds: Sequence[Any]) -> list[Any]:
         """Run the plan once."""
@@ -65,21 +67,26 @@ class TorchProgram:
         return [slots[slot] for slot in self._wanted]
 
     def _guarded(self, feeds: Sequence[Any]) -> list[Any]:
-        guards = self._guards
-        if guards is None or not guards.begin():
+        guards = self._guards if self._guards is not None and self._guards.begin() else None
+        if guards is None:
             self._run = self._bare
-            return self._bare(feeds)
+            if self._ran:
+                return self._bare(feeds)
+        self._ran = True
         slots: list[Any] = [None] * self._slots
         for slot, value in zip(self._feeds, feeds, strict=True):
             slots[slot] = value
-            guards.made(slot, value)
+            if guards is not None:
+                guards.made(slot, value)
         for at, (function, sources, targets, freed) in enumerate(self._calls):
             self._at = at
-            guards.read(at, slots)
+            if guards is not None:
+                guards.read(at, slots)
             given = function(*[slots[source] for source in sources])
             for target, value in zip(*_paired(self.plan.steps[at], targets, given), strict=True):
                 slots[target] = value
-                guards.made(target, value)
+                if guards is not None:
+                    guards.made(target, value)
             for slot in freed:
                 slots[slot] = None
         return [slots[slot] for slot in self._wanted]
@@ -91,19 +98,34 @@ class TorchProgram:
         step = self.plan.steps[self._at]
         takes = signature_of(step.module).takes
         ports = [f"{port}: {takes[port]}" for port in step.sources if port in takes]
+        location = step.step.location
         return BackendError(
             f"{step.name} failed: {type(error).__name__}: {error}",
             code="module-failed",
-            where=str(step.step.location) if step.step.location is not None else None,
+            where=None if location is None else lambda: location.place(None),
             details=[f"it takes {line}" for line in ports],
-            fixes=["verify='always' checks every value against its type and names the first that is wrong"],
+            fixes=self._closer_look(error),
         )
+
+    def _closer_look(self, error: Exception) -> list[str]:
+        """Name the guards that would have found a wrong value before the module did, if they are not on."""
+        level = "off" if self._guards is None else self._guards.level
+        if level == "values" or (level == "always" and not isinstance(error, IndexError)):
+            return []
+        if isinstance(error, IndexError):  # an index is a number: only these guards look at numbers
+            return [
+                "verify='values' looks at the numbers, too, and names the first id or length that is wrong"
+            ]
+        return ["verify='always' checks every value against its type and names the first that is wrong"]
 
 
 def _paired(
     step: PlanStep, targets: int | tuple[int, ...], given: Any
 ) -> tuple[tuple[int, ...], tuple[Any, ...]]:
     if isinstance(targets, int):
+        (output,) = step.step.outputs.values()
+        if isinstance(given, tuple | list | Mapping) and not is_held(output.type):
+            raise wrong_outputs(step.name, cast("Any", given), [output.port])
         return (targets,), (given,)
     if not isinstance(given, tuple | list) or len(given) != len(targets):
         raise wrong_outputs(step.name, given, list(step.step.outputs))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, cast
 
 from torch import nn
 
@@ -56,7 +56,41 @@ def build(spec: Any) -> nn.Module:
     own = getattr(spec, "to_torch", None)
     if own is not None:  # a `TorchModule` makes its layers itself, and a wrapped module is there already
         return own()
-    return implementation(type(spec))(spec)
+    made = implementation(type(spec))(spec)
+    check_registered(made)
+    return made
+
+
+def check_registered(module: nn.Module) -> None:
+    """Raise `BackendError` for weights that a module holds where torch does not see them: in a plain list.
+
+    They would never be trained, saved or moved to a device. A name with an underscore hides them on purpose.
+    """
+    known = {id(weight) for weight in module.parameters()}
+    for path, layer in module.named_modules():
+        for name, value in vars(layer).items():
+            if name.startswith("_") or not isinstance(value, list | tuple | dict):
+                continue
+            parts: list[Any] = list(cast("Any", value.values() if isinstance(value, dict) else value))
+            if any(id(weight) not in known for part in parts for weight in _weights_of(part)):
+                raise _unregistered(module, f"{path}.{name}".lstrip("."), value, parts)
+
+
+def _weights_of(part: Any) -> Iterable[nn.Parameter]:
+    if isinstance(part, nn.Parameter):
+        return (part,)
+    return part.parameters() if isinstance(part, nn.Module) else ()
+
+
+def _unregistered(module: nn.Module, name: str, held: Any, parts: list[Any]) -> BackendError:
+    kind = "Module" if any(isinstance(part, nn.Module) for part in parts) else "Parameter"
+    proper = f"nn.{kind}{'Dict' if isinstance(held, dict) else 'List'}"
+    return BackendError(
+        f"{type(module).__name__} holds weights in {name}, a plain {type(held).__name__}",
+        code="layers",
+        why="Torch does not look into it, so these weights would never be trained, saved or moved.",
+        fixes=[f"self.{name.rpartition('.')[2]} = {proper}(...)"],
+    )
 
 
 def implementation(spec_class: type) -> type[nn.Module]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -250,6 +251,7 @@ class TorchSession:
             name: array if isinstance(array, Tensor) else torch.as_tensor(np.array(array))
             for name, array in arrays.items()
         }
+        _say_not_numbers(tensors)
         if not partial:
             self._foresee(modules, tensors)
         self.build(modules)
@@ -283,6 +285,14 @@ class TorchSession:
         return {
             name: self._built[id(spec)].module for name, spec in modules.items() if id(spec) in self._built
         }
+
+
+def _say_not_numbers(tensors: Mapping[str, Tensor]) -> None:
+    """Warn of weights that are no numbers: they come from a training that broke, and predict nothing."""
+    broken = [name for name, value in tensors.items() if value.is_floating_point() and value.isnan().any()]
+    if broken:
+        more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
+        logging.getLogger("neumo").warning("weights hold NaN: %s%s", ", ".join(broken[:3]), more)
 
 
 def _without_memory(spec: NeuralModule) -> nn.Module | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 from torch import nn
 
 from neumo.backends.torch.call import Convention, Outputs, wrapped_convention
+from neumo.backends.torch.registry import check_registered
 from neumo.graph.module import NeuralModule
 from neumo.graph.signature import Signature
 from neumo.types import GraphError, Loss, NeuralType, Struct
@@ -193,6 +194,7 @@ class _Layers(nn.Module):
             )
         self.__dict__.update(settings)
         cast(Any, self).setup()
+        check_registered(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle by the class of the specification, of which this one is made anew."""
