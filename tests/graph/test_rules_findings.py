@@ -51,7 +51,7 @@ from .rule_specs import (
 )
 
 DOCS = Path(__file__).parent.parent.parent / "docs" / "rules.md"
-WARNINGS = {"untrained-module", "never-trained", "padding-doubt", "unused-output"}
+WARNINGS = {"untrained-module", "never-trained", "padding-doubt", "pad-is-a-label", "unused-output"}
 
 
 def padded(silence: dict[str, str] | None = None) -> Graph:

@@ -25,7 +25,6 @@ MESSAGES = Path(__file__).parent / "messages"
 # What is judged or said wrongly so far: the name of the graph, and what is wrong. A graph that is mended
 # is taken out here, and its message is written with NEUMO_SNAPSHOT=write.
 KNOWN: dict[str, str] = {
-    "cross_entropy_of_probabilities_through_a_module": "advises to let Softmax give logits",
     "layer_that_was_not_called": "is a bare AttributeError",
     "module_called_where_it_is_made": "is a bare TypeError",
     "normalised_frames_rescaled": "gives the purpose of the adapter as the reason",

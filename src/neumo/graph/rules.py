@@ -5,9 +5,12 @@
     softmax-twice                error    scores are normalised once
     target-in-inference          error    predictions do not depend on their targets
     one-module-two-vocabularies  error    one set of weights has one meaning
+    loss-is-a-number             error    what is trained is one number
+    measured-against-itself      error    a metric compares two things
     untrained-module             warning  all weights of a training are trained
     never-trained                warning  a graph that predicts uses weights that another one trains
     padding-doubt                warning  what seems to mix time is told all that it asks for
+    pad-is-a-label               warning  a loss can tell labels from padding
     unused-output                warning  what is given on purpose is used
 
 `neumo explain padding` and so on show a wrong and a right graph for each.
@@ -24,6 +27,7 @@ from neumo.graph.rules_doubt import find_doubts
 from neumo.graph.rules_finding import Finding as Finding
 from neumo.graph.rules_finding import Severity as Severity
 from neumo.graph.rules_finding import active as active
+from neumo.graph.rules_measures import find_losses_per_row, find_padding_labels, find_self_measures
 from neumo.graph.rules_padding import find_unmasked
 from neumo.graph.rules_padding import mixed_ports as mixed_ports
 from neumo.graph.rules_scores import find_second_meaning, find_second_softmax
@@ -95,6 +99,18 @@ _ALL: Final = (
         _one_graph_meanings,
     ),
     Rule(
+        "loss-is-a-number",
+        "error",
+        "The loss of a training is one number, not one of each utterance.",
+        find_losses_per_row,
+    ),
+    Rule(
+        "measured-against-itself",
+        "error",
+        "A metric compares two values, not one with itself.",
+        find_self_measures,
+    ),
+    Rule(
         "untrained-module",
         "warning",
         "A loss of a training graph reaches each of its modules with weights that is not frozen.",
@@ -110,6 +126,12 @@ _ALL: Final = (
         "warning",
         "A module that seems to mix positions in time, or has two masks of an axis, is told of padding.",
         find_doubts,
+    ),
+    Rule(
+        "pad-is-a-label",
+        "warning",
+        "A loss without lengths takes ids whose padding is none of the labels.",
+        find_padding_labels,
     ),
     Rule(
         "unused-output",

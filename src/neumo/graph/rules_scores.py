@@ -110,7 +110,9 @@ def _softmax_finding(step: Step, port: str, origin: Value, view: View) -> Findin
     else:
         why = "They are probabilities already. A softmax of them is nearly flat, whatever the model knows."
     fixes = [Fix(f"let {maker} give logits")]
-    if is_source(origin.step):
+    if origin.step.module.role == "adapter":
+        fixes = [Fix(f"take {maker} out")]
+    elif is_source(origin.step):
         fixes = [Fix(f"declare {view.name(origin)} as Logits, if that is what they are")]
     if step.module.role != "loss":
         fixes.append(Fix(f"take {label} out"))

@@ -31,7 +31,7 @@ from neumo.types import (
 
 _Key = tuple[int, str]  # a value, as (id of its step, port)
 _ACCOMPANY = (Lengths, Mask, Item, Flags)  # these say something about other values
-_ABOUT_TARGETS = (Loss, Score, Alignment)  # how good or where a given target is, not what it is
+_ABOUT_TARGETS = (Loss, Score, Alignment, Durations)  # how good or where a given target is, not what it is
 _PREDICTIONS = (Scores, Pitch, Durations, Values)  # given by weights in order to be compared with a target
 
 
@@ -41,15 +41,12 @@ def find_leaked_targets(view: View) -> Iterator[Finding]:
     if not targets:
         return
     leaks = _first_needed(view, lambda value: value.key in targets)
-    others = _first_needed(view, lambda value: value.key not in targets and not _accompanies(value))
+    others = _first_needed(view, lambda value: value.key not in targets and not accompanies(value))
     for name, value in view.graph.outputs.items():
-        judges = value.step.module.role in ("loss", "metric") or isinstance(
-            value.type.element, _ABOUT_TARGETS
-        )
-        if judges or is_source(value.step):
+        if value.step.module.role in ("loss", "metric") or is_source(value.step):
             continue
         leak = leaks.get(id(value.step))
-        if leak is not None and id(value.step) in others:
+        if leak is not None and id(value.step) in others and not _is_about(value, leak):
             yield _leak_finding(name, value, leak, view)
 
 
@@ -60,7 +57,7 @@ def _targets(view: View) -> set[_Key]:
     silent = {key for key, ports in declared.items() if ports is None}
     for step in view.steps:
         for _, value in step.edges():
-            if step.module.role == "loss" and id(value.step) in silent and not _accompanies(value):
+            if step.module.role == "loss" and id(value.step) in silent and not accompanies(value):
                 found.add(value.key)
     return found
 
@@ -79,7 +76,14 @@ def _targets_of(layer: NeuralModule) -> tuple[str, ...] | None:
     return tuple(name for targets, ports in named for port, name in ports if port in (targets or ()))
 
 
-def _accompanies(value: Value) -> bool:
+def _is_about(value: Value, target: Value) -> bool:
+    """Say whether a value tells about a target: a forced alignment needs the text that it aligns."""
+    element = value.type.element
+    return isinstance(element, _ABOUT_TARGETS) and not isinstance(target.type.element, type(element))
+
+
+def accompanies(value: Value) -> bool:
+    """Say whether a value tells something about others: lengths, a mask, flags, the index of an utterance."""
     return isinstance(value.type.element, _ACCOMPANY)
 
 
