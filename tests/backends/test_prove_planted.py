@@ -17,6 +17,7 @@ from neumo.graph.module import NeuralModule
 from neumo.graph.signature import Signature
 from neumo.types import (
     ONE,
+    Alignment,
     B,
     Durations,
     F,
@@ -25,12 +26,16 @@ from neumo.types import (
     H,
     Ids,
     Image,
+    Latent,
     Lengths,
     Logits,
     LogProbs,
+    Loss,
     Mask,
     NeuralType,
+    Positions,
     Probs,
+    Speaker,
     Strings,
     Struct,
     T,
@@ -67,6 +72,16 @@ class PlantedLayer(nn.Module):
         self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
         self.positions = nn.Embedding(512, 8)
         self.norm = nn.BatchNorm1d(8)
+
+        self.calls, self.kept = 0, None
+
+    def alternated(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return self.gru(x)[0][:, self.calls % 2 :]
+
+    def kept_for(self, x: Tensor) -> Any:
+        self.kept = torch.zeros(x.shape[2]) if self.kept is None else self.kept
+        return self.kept
 
     def forward(self, **ports: Any) -> Any:
         return self.code(self, **ports)
@@ -118,6 +133,53 @@ WRONG: dict[str, tuple[Ports, Ports, Callable[..., Any]]] = {
     "normalised over time": (ROWS, {"y": Probs()[B, T, V(8)]}, lambda m, x: x.softmax(1)),
     "labels beyond the vocabulary": (ROWS, {"y": Ids(ABC)[B, T]}, lambda m, x: x.argmax(-1)),
     "changes its input": (FRAMES, SAME, lambda m, x: x.mul_(2)),
+    "cut at 100 frames behind a recurrent layer": (
+        ROWS,
+        {"y": Features()[B, T, F(8)]},
+        lambda m, x: m.gru(x)[0][:, :100],
+    ),
+    "durations below nothing": (ROWS, {"y": Durations()[B, T]}, lambda m, x: -x.abs().sum(-1).long()),
+    "durations that are longer together": (
+        {"x": Features()[B, T], "d": Durations(T)[B, U]},
+        {"y": Durations(T)[B, U]},
+        lambda m, x, d: d + 1,
+    ),
+    "positions beyond the end": (
+        FRAMES,
+        {"y": Positions(T)[B]},
+        lambda m, x: torch.full((x.shape[0],), x.shape[2]),
+    ),
+    "a loss that is not a number": (FRAMES, {"y": Loss()[()]}, lambda m, x: (x - 99).log().mean()),
+    "voices of any length": (FRAMES, {"y": Speaker(norm="l2")[B, F(8)]}, lambda m, x: x.mean(2)),
+    "a hard alignment of soft weights": (
+        FRAMES,
+        {"y": Alignment(form="hard")[B, F(8), T]},
+        lambda m, x: x.softmax(-1),
+    ),
+    "weights below nothing": (FRAMES, {"y": Alignment(form="soft")[B, F(8), T]}, lambda m, x: x),
+    "deviations below nothing": (FRAMES, {"y": Latent(part="std")[B, F(8), T]}, lambda m, x: x),
+    "alternates from call to call": (ROWS, {"y": Features()[B, T, F(8)]}, lambda m, x: m.alternated(x)),
+    "keeps what it made for the first size": (FRAMES, SAME, lambda m, x: x + m.kept_for(x)),
+    "wrong in training only": (
+        {**FRAMES, "t": Ids().only("train")[B, U]},
+        SAME,
+        lambda m, x, t=None: x if t is None else x[..., 1:],
+    ),
+    "changes a field of its input": (
+        {"x": Struct(a=Features()[B, T])[()]},
+        {"y": Features()[B, T]},
+        lambda m, x: x["a"].add_(1),
+    ),
+    "takes a field out of its input": (
+        {"x": Struct(a=Features()[B, T])[()]},
+        {"y": Features()[B, T]},
+        lambda m, x: x.pop("a"),
+    ),
+    "as many as U frames where T is large": (
+        {**ROWS, "z": Features()[B, U]},
+        {"y": Features()[B, T, F(8)]},
+        lambda m, x, z: x[:, : 2 * z.shape[1]] if x.shape[1] > 2 * z.shape[1] + 40 else x,
+    ),
     "a field that lacks an axis": (
         FRAMES,
         {"y": Struct(a=Features()[B, F(8), T], b=Features()[B, F(8)])[()]},
@@ -329,6 +391,23 @@ RIGHT: dict[str, tuple[Ports, Ports, Callable[..., Any], str]] = {
         {"y": Features()[B, F(8), NEW], "l": Lengths(NEW)[B]},
         lambda m, x, d: stretched(x, d),
         "sampled",
+    ),
+    "durations that sum to what there is": (
+        {"x": Features()[B, T], "d": Durations(T)[B, U]},
+        {"y": Durations(T)[B, U], "p": Positions(T)[B]},
+        lambda m, x, d: (d.clone(), x.argmax(1)),
+        "proved",
+    ),
+    "a loss, a voice and an alignment": (
+        FRAMES,
+        {
+            "l": Loss()[()],
+            "s": Speaker(norm="l2")[B, F(8)],
+            "a": Alignment(form="soft")[B, F(8), T],
+            "d": Latent(part="std")[B, F(8)],
+        },
+        lambda m, x: (x.mean(), F_.normalize(x.mean(2)), x.softmax(-1), x.std(2, correction=0)),
+        "proved",
     ),
     "a mask of lengths": (SPOKEN, {"y": Mask(T, true="pad")[B, T]}, lambda m, x, n: ~keep(n, x), "proved"),
     "a recurrent layer": (ROWS, {"y": Features()[B, T, F(8)]}, lambda m, x: m.gru(x)[0], "sampled"),

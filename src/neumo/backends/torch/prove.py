@@ -185,7 +185,7 @@ class _Case:
         free = free_sizes(self.takes)
         found = Found(limits=self.limits)
         cases = [SizeCase(dict.fromkeys(free, 1), strict=False)]
-        cases += size_cases(self.signature.gives, free, far=sizes is None)
+        cases += size_cases(self.signature.gives, free, far=sizes is None or bool(sizes.fixed))
         if sizes is not None:
             cases += guard_cases(sizes, free)
         done: set[tuple[int, ...]] = set()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from neumo.backends.torch.prove_lengths import counted, used_of, wrong_lengths
+from neumo.backends.torch.prove_numbers import impossible
 from neumo.backends.torch.prove_report import PortProof
 from neumo.engine.value_checks import Numbers, dtype_class, numbers_check
 from neumo.engine.verify import Bound, is_held, type_guard
@@ -107,7 +108,7 @@ class Comparison:
                 numbers_check(type)(value, read, sizes)  # remembers them for the masks
         made.sort(key=lambda leaf: not isinstance(leaf[1].element, Lengths))
         for place, type, value in made:
-            why = numbers_check(type)(value, read, sizes)
+            why = numbers_check(type)(value, read, sizes) or impossible(type, read(value), sizes)
             if why:
                 yield _port(place), f"{why}{_field(place)}"
             self._note_full(place, type, value, sizes)
