@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from typing import cast
 
 from neumo.graph.candidates import Surroundings
 from neumo.graph.compose import Call, Mismatch
@@ -104,10 +105,12 @@ class _Finding:
 
     def spot(self) -> str:
         """Say which argument, and which of its items: `losses[1]`."""
-        source = self.call.arguments[self.port]  # with the items that are no values
-        if not isinstance(source, tuple | list) or len(source) == 1:  # pyright: ignore[reportUnknownArgumentType]
+        source: object = self.call.arguments[self.port]  # with the items that are no values
+        if not isinstance(source, tuple | list):
             return self.port
-        return f"{self.port}[{next(n for n, value in enumerate(source) if value is self.value)}]"
+        items = cast("Sequence[object]", source)
+        at = next(n for n, item in enumerate(items) if item is self.value)
+        return self.port if len(items) == 1 else f"{self.port}[{at}]"
 
     def text(self, shown: NeuralType) -> str:
         """Print a type with the facets that are wanted or differ, and with owners where names are equal.
@@ -266,7 +269,7 @@ class _Finding:
         settings = list(dict.fromkeys(text for text in settings if text))
         return f"because {self.consumer} has {_and(settings)}" if settings else ""
 
-    def told(self, reason: Reason, decided: Value) -> tuple[Size, Kind | None]:
+    def told(self, reason: Reason, gap: SizeGap, decided: Value) -> tuple[Size, Kind | None]:
         """Give the size of the other connection that told the wanted one, and the kind of its axis."""
         port, env, wanted = _origin(reason)[0], self.call.env, self.mismatch.wanted
         stated = wanted.axes[reason.axis].size if reason.axis is not None and not reason.field else None
@@ -277,7 +280,7 @@ class _Finding:
             symbols = axis.size.symbols() if axis.size is not None else frozenset[Symbol]()
             if given.size is not None and not symbols.isdisjoint(told):
                 return given.size, axis.kind
-        return reason.gap.wanted, None
+        return gap.wanted, None
 
     def has(self, reason: Reason, decided: Value) -> str:
         """Say what the other connection has that decided a symbol or a variable."""
@@ -285,7 +288,7 @@ class _Finding:
         if gap is not None and reason.code == "batch":
             return f"comes from {_and(map(self.trace.step, self.trace.makers(gap.wanted.symbols())))}"
         if gap is not None:
-            size, kind = self.told(reason, decided)
+            size, kind = self.told(reason, gap, decided)
             counted = _COUNTED.get(kind) if kind is not None else None
             counted = counted or self.trace.unit(size, decided.type)
             return f"has {size} {counted.removesuffix('s') if size == 1 else counted}"

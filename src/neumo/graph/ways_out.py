@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from math import isqrt
 from typing import Any, cast
 
 from neumo.graph.adapter_chains import (
@@ -165,7 +166,7 @@ class Advice:
     def _pairs(self, mismatch: Mismatch) -> Iterator[Way]:
         """Try values together with what measures them: other ids with the lengths of these ids."""
         port, rows = mismatch.port, _rows(mismatch.value)
-        for other in islice(self._likely(mismatch), MOST_TRIES):
+        for other in islice(self._likely(mismatch), self._few()):
             if rows != _rows(other):
                 continue
             types, beside = self._with(mismatch, other.type), dict[str, Value]()
@@ -195,7 +196,11 @@ class Advice:
         """List lengths or masks for a port, those of the record of a value first."""
         wanted = self.call.instance.takes[port]
         found = [each for each in reversed(self.around.values) if _may_feed(wanted, each.type)]
-        return sorted(found, key=lambda each: each.step is not value.step)[:MOST_TRIES]
+        return sorted(found, key=lambda each: each.step is not value.step)[: self._few()]
+
+    def _few(self) -> int:
+        """Give a number of values of which each may be tried with each: fewer for a large call."""
+        return min(MOST_TRIES, 1 + isqrt(_COMPARISONS // len(self.around.connected)))
 
     def _written(self, mismatch: Mismatch, other: Value) -> str:
         """Write a value in the place of the refused one, within the list where there are several."""
@@ -239,12 +244,17 @@ class Advice:
         target = self.call.env.type(mismatch.wanted).as_single()
         if not _measures(target):
             return
-        for value in islice(reversed(self.around.values), MOST_TRIES):
-            for chain in single_chains(target, value.type, _choices(self.around, value)):
-                types = self._with(mismatch, chain[0].result)
-                if value is not mismatch.value and self._fits(types, mismatch.port):
-                    text = _taken_from(self.around, mismatch.port, chain[0], value)
-                    yield Way(text, types, chain=chain, behind=value)
+        chains = (
+            (value, chain)
+            for value in islice(reversed(self.around.values), MOST_TRIES)
+            if value is not mismatch.value
+            for chain in single_chains(target, value.type, _choices(self.around, value))
+        )
+        for value, chain in islice(chains, 1 + _COMPARISONS // len(self.around.connected)):
+            types = self._with(mismatch, chain[0].result)
+            if self._fits(types, mismatch.port):
+                text = _taken_from(self.around, mismatch.port, chain[0], value)
+                yield Way(text, types, chain=chain, behind=value)
 
     def _one_layer(self, mismatch: Mismatch) -> list[Way]:
         """Try to read two data layers as one, where rows of both are to meet."""
