@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 from tests.types import strategies
 
@@ -60,6 +60,7 @@ from neumo.types import (
     Vocab,
     W,
 )
+from neumo.types.coherence import coherent
 from neumo.types.vocab import AtLeast
 
 from ..backends.module_examples import FULL, LETTERS, all_examples
@@ -129,7 +130,10 @@ def any_types(draw: st.DrawFn) -> NeuralType:
     axes = draw(st.lists(st.sampled_from(AXES), max_size=3))
     lists = draw(st.sampled_from((0, 0, 0, 1)))
     found = Any_()[tuple(axis.list() if n < lists else axis for n, axis in enumerate(axes))]
-    found = found.with_element(draw(strategies.elements()))
+    try:
+        found = coherent(found.with_element(draw(strategies.elements())))
+    except ConfigError:  # an element that contradicts its axes
+        reject()
     found = found.as_optional() if draw(st.booleans()) else found
     return found.as_many() if draw(st.sampled_from((False, False, True))) else found
 

@@ -91,7 +91,7 @@ class AnyNet(NeuralModule):
 
 
 def vocode(vocoder: Vocoder, mel: Mel = LOG10) -> Record:
-    return vocoder(mel=inputs(mel=mel[B, F(80), T]).mel)
+    return vocoder(mel=inputs(mel=mel[B, F(mel.n_mels or 80), T]).mel)
 
 
 def trained(mel: Mel = LOG10) -> Vocoder:

@@ -295,7 +295,7 @@ def tags_read_as_pieces() -> object:
     return BertLike(PIECES)(ids=batch.tags, mask=batch.mask)
 
 
-@wrong("size", "inputs.log_probs", "GreedyCTC.log_probs", "V")
+@wrong("contradiction", "29 labels", "V=30")
 def thirty_scores_for_29_labels() -> object:
     labels = LETTERS.with_blank()
     opened = inputs(log_probs=LogProbs(labels)[B, T, V(30)], n=Lengths(T)[B])
@@ -308,7 +308,7 @@ def texts_written_twice() -> object:
     return Detokenise(LETTERS)(ids=opened.texts, ids_len=opened.n)
 
 
-@wrong("facet", "inputs.audio", "channels", "2", "1")
+@wrong("contradiction", "2 channels", "no axis for them", "C(2)")
 def two_channels_in_one_axis() -> object:
     opened = inputs(audio=Audio(rate=16000, peak=1.0, channels=2)[B, T], n=Lengths(T)[B])
     return PhoneLine()(audio=opened.audio, audio_len=opened.n)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from hypothesis import reject
 from hypothesis import strategies as st
 
 from neumo.types import (
@@ -15,6 +16,7 @@ from neumo.types import (
     AtLeast,
     Audio,
     Axis,
+    ConfigError,
     DialogueState,
     Durations,
     Element,
@@ -52,6 +54,7 @@ from neumo.types import (
     Vocab,
     facets_of,
 )
+from neumo.types.coherence import coherent
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,15 @@ CLASSES: tuple[type[Element], ...] = (
     Ids, Image, Item, Latent, Lengths, LogDet, LogProbs, Logits, Loss, Mask, Mel, Pitch, Positions, Probs,
     Score, Scores, Speaker, Spectrogram, State, Strings, Text, Values,
 )  # fmt: skip
+BY_CLASS = {
+    "": values,
+    "count": st.integers(1, 10**6),
+    "whole": st.integers(-(10**6), 10**6),
+    "positive": st.one_of(st.integers(1, 10**6), floats.filter(lambda x: x > 0)),
+    "number": st.one_of(st.integers(-(10**6), 10**6), floats),
+    "flag": st.booleans(),
+    "text": texts,
+}
 BY_KIND = {
     "value": values,
     "size": sizes,
@@ -145,7 +157,8 @@ def elements(draw: st.DrawFn) -> Element:
         if choice == 0:
             found[name] = draw(variables)
         elif choice <= 2:
-            found[name] = draw(st.sampled_from(facet.choices) if facet.choices else BY_KIND[facet.kind])
+            kind = BY_CLASS[facet.holds] if facet.kind == "value" else BY_KIND[facet.kind]
+            found[name] = draw(st.sampled_from(facet.choices) if facet.choices else kind)
         elif choice == 3:
             found[name] = None
     return cls(**found)
@@ -157,7 +170,11 @@ def bracketed(draw: st.DrawFn, element: st.SearchStrategy[Element], most: int = 
     found = draw(st.lists(axes(), max_size=most))
     listed = draw(st.sampled_from((0, 0, 0, 1, 2)))
     shown = [axis.list() if n < listed else axis for n, axis in enumerate(found)]
-    return Any_()[tuple(shown)].with_element(draw(element))
+    made = Any_()[tuple(shown)].with_element(draw(element))
+    try:
+        return coherent(made)
+    except ConfigError:
+        return reject()
 
 
 structs = st.dictionaries(

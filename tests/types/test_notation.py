@@ -102,7 +102,7 @@ def test_printed_elements_read_back(element):
         (Text("bert")[B, T, F("D")], "Text(bert)[B, T, F=D]"),
         (Text("my model")[B], 'Text("my model")[B]'),
         (Mel(center=True, floor=1e-5)[B, ONE, ANY], "Mel(floor=1e-05, center=True)[B, 1, X]"),
-        (Mel(center=1)[B], "Mel(center=1)[B]"),
+        (Mel(norm="1")[B], 'Mel(norm="1")[B]'),
         (Mel(scale="True")[B], 'Mel(scale="True")[B]'),
         (Mel(fmax=float("inf"), fmin=float("-inf"))[B], "Mel(fmin=-inf, fmax=inf)[B]"),
     ],

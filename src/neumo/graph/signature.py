@@ -8,6 +8,7 @@ from functools import cached_property
 from keyword import iskeyword
 
 from neumo.types import GraphError, NeuralType, Obligation, Scheme, Symbol
+from neumo.types.coherence import implied_symbols, substituted
 
 
 def _no_ports() -> Mapping[str, NeuralType]:
@@ -45,6 +46,10 @@ class Signature:
                 )
             for name, port in ports.items():
                 _check_port(side, name, port)
+        known = implied_symbols([*self.takes.values(), *self.gives.values()])
+        for side in ("takes", "gives") if known else ():
+            ports = {name: substituted(port, known) for name, port in getattr(self, side).items()}
+            object.__setattr__(self, side, ports)
 
     @cached_property
     def scheme(self) -> Scheme:

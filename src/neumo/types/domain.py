@@ -16,12 +16,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from neumo.types.axis import Kind
 from neumo.types.element import DTypeClass, Element, Features, Ids, Var
 from neumo.types.vocab import AtLeast, Vocab
 
 _SIZE = {"kind": "size", "positional": True}
 _VOCAB = {"kind": "vocab", "positional": True}
-_FIRST = {"positional": True}
+_FIRST = {"positional": True, "holds": "text"}
+_POSITIVE = {"holds": "positive"}
+_TEXT = {"holds": "text"}
+
+_CHANNELS: dict[Any, int] = {"rgb": 3, "bgr": 3, "rgba": 4, "grey": 1}
 
 
 def _choice(*choices: str, positional: bool = False) -> dict[str, Any]:
@@ -40,7 +45,7 @@ class Strings(Element):
     """
 
     dtype: ClassVar[DTypeClass] = "str"
-    language: str | Var | None = None
+    language: str | Var | None = field(default=None, metadata=_TEXT)
     form: str | Var | None = field(
         default=None, metadata=_choice("written", "spoken", "graphemes", "phonemes")
     )
@@ -57,7 +62,7 @@ class Values(Element):
     """
 
     unit: str | Var | None = field(default=None, metadata=_FIRST)
-    norm: str | Var | None = None
+    norm: str | Var | None = field(default=None, metadata=_TEXT)
 
 
 @dataclass(frozen=True)
@@ -83,8 +88,13 @@ class Image(Element):
     """
 
     channels: str | Var | None = field(default=None, metadata=_choice("rgb", "bgr", "rgba", "grey"))
-    peak: float | Var | None = None
-    norm: str | Var | None = None
+    peak: float | Var | None = field(default=None, metadata=_POSITIVE)
+    norm: str | Var | None = field(default=None, metadata=_TEXT)
+
+    def implied_size(self, kind: Kind) -> tuple[int, str] | None:
+        """Its channels are an axis of features."""
+        count = _CHANNELS.get(self.channels) if kind is Kind.FEATURE else None
+        return count and (count, "channels")
 
 
 @dataclass(frozen=True)
@@ -96,7 +106,7 @@ class Pitch(Element):
     """
 
     unit: str | Var | None = field(default=None, metadata=_choice("hz", "ln_hz", "semitones"))
-    norm: str | Var | None = None
+    norm: str | Var | None = field(default=None, metadata=_TEXT)
 
 
 @dataclass(frozen=True)
@@ -140,7 +150,7 @@ class Speaker(Features):
     Speaker(xvector, norm=l2)
     """
 
-    norm: str | Var | None = None
+    norm: str | Var | None = field(default=None, metadata=_TEXT)
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,12 @@ A facet is None while unknown, a value, or a `Var` that is solved at connection.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from neumo.types.axis import Axis, Clocks
+from neumo.types.axis import Axis, Clocks, Kind
 from neumo.types.errors import ConfigError, did_you_mean
 from neumo.types.size import Size, Symbol
 from neumo.types.vocab import AtLeast, Vocab
@@ -37,8 +37,23 @@ if TYPE_CHECKING:
 
 Severity = Literal["must", "should"]
 FacetKind = Literal["value", "vocab", "size"]
+Holds = Literal["", "count", "whole", "positive", "number", "flag", "text"]
 DTypeClass = Literal["float", "int", "bool", "str", "any"]
 _uids = itertools.count(1)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_HOLDS: Mapping[Holds, tuple[str, Callable[[Any], bool]]] = {
+    "count": ("a whole number above 0", lambda value: type(value) is int and value > 0),
+    "whole": ("a whole number", lambda value: type(value) is int),
+    "positive": ("a number above 0", lambda value: _is_number(value) and value > 0),
+    "number": ("a number", _is_number),
+    "flag": ("True or False", lambda value: isinstance(value, bool)),
+    "text": ("a text", lambda value: isinstance(value, str)),
+}
 
 
 @dataclass(frozen=True)
@@ -69,7 +84,8 @@ class Facet:
     """What compare and notation need to know about one field of an element.
 
     `positional` fields are printed without their name; a mismatch of a `should` facet is a warning only;
-    where there are `choices`, the value is one of them.
+    where there are `choices`, the value is one of them. `holds` is the class of its values: a "count" is a
+    whole number above 0, a "flag" True or False.
 
     >>> facets_of(Mel)["window"].severity
     'should'
@@ -80,6 +96,7 @@ class Facet:
     kind: FacetKind = "value"
     positional: bool = False
     choices: tuple[str, ...] = ()
+    holds: Holds = ""
     default: Any = None
 
 
@@ -90,6 +107,7 @@ def facet(
     kind: FacetKind = "value",
     positional: bool = False,
     choices: tuple[str, ...] = (),
+    holds: Holds = "",
 ) -> Any:
     """Declare a facet of an element that needs more than a plain dataclass field says.
 
@@ -99,14 +117,20 @@ def facet(
     >>> facets_of(Loudness)["unit"].severity
     'should'
     """
-    more = {"severity": severity, "kind": kind, "positional": positional, "choices": choices}
+    more = {"severity": severity, "kind": kind, "positional": positional, "choices": choices, "holds": holds}
     return field(default=default, metadata=more)
 
 
 _VOCAB = {"kind": "vocab", "positional": True}
 _SIZE = {"kind": "size", "positional": True}
-_FIRST = {"positional": True}
-_SOFT = {"severity": "should"}
+_FIRST = {"positional": True, "holds": "text"}
+_COUNT = {"holds": "count"}
+_WHOLE = {"holds": "whole"}
+_POSITIVE = {"holds": "positive"}
+_NUMBER = {"holds": "number"}
+_FLAG = {"holds": "flag"}
+_TEXT = {"holds": "text"}
+_SOFT = {"severity": "should", "holds": "text"}
 _FACETS: dict[type, dict[str, Facet]] = {}
 _MEASURES: dict[type, tuple[str, ...]] = {}
 _BY_NAME: dict[str, type[Element]] = {}
@@ -210,6 +234,10 @@ class Element:
                     code="element",
                     fixes=did_you_mean(str(value), known.choices),
                 )
+            elif known.holds and not _HOLDS[known.holds][1](value):
+                raise ConfigError(
+                    f"{self.label}.{name} is {_HOLDS[known.holds][0]}, not {value!r}", code="element"
+                )
         self.settle()
 
     def settle(self) -> None:
@@ -224,9 +252,10 @@ class Element:
         )
 
     def __getitem__(self, axes: Axis | tuple[Axis, ...]) -> NeuralType:
+        from neumo.types.coherence import coherent
         from neumo.types.type import NeuralType
 
-        return NeuralType(self, axes if isinstance(axes, tuple) else (axes,))
+        return coherent(NeuralType(self, axes if isinstance(axes, tuple) else (axes,)))
 
     def optional(self) -> Wrapped:
         """Make ports of this element ones that may be left out: `Ids().optional()[B, T]`.
@@ -259,6 +288,14 @@ class Element:
 
         >>> Mel(rate=22050, hop=256).implied_clock()
         Fraction(11025, 128)
+        """
+        return None
+
+    def implied_size(self, kind: Kind) -> tuple[int, str] | None:
+        """How long an axis of a kind is, where the facets say it, and which facet that is.
+
+        >>> Mel(n_mels=80).implied_size(Kind.FEATURE), Spectrogram(n_fft=512).implied_size(Kind.FEATURE)
+        ((80, 'n_mels'), (257, 'n_fft'))
         """
         return None
 
@@ -331,17 +368,20 @@ class Wrapped:
         return Wrapped(self.type.only(when))
 
     def __getitem__(self, axes: Axis | tuple[Axis, ...]) -> NeuralType:
-        return self.type.with_axes(*(axes if isinstance(axes, tuple) else (axes,)))
+        from neumo.types.coherence import coherent
+
+        return coherent(self.type.with_axes(*(axes if isinstance(axes, tuple) else (axes,))))
 
 
 def _ratio(rate: Any, hop: Any) -> Fraction | None:
     """Steps per second of frames that are `hop` samples apart, if both are known."""
-    if type(rate) not in (int, float) or type(hop) not in (int, float) or rate <= 0 or hop <= 0:
-        return None
-    try:
-        return Fraction(rate) / Fraction(hop)
-    except (ValueError, OverflowError):  # not finite
-        return None
+    known = type(rate) is int and type(hop) is int and rate > 0 and hop > 0
+    return Fraction(rate, hop) if known else None
+
+
+def _stated(count: int | Var | None, name: str) -> tuple[int, str] | None:
+    """A number that a facet states, with the name of the facet."""
+    return None if count is None or isinstance(count, Var) else (count, name)
 
 
 @dataclass(frozen=True)
@@ -355,13 +395,17 @@ class Any_(Element, label="Any"):
 class Audio(Element):
     """Samples of sound: `rate` in Hz, `peak` the largest magnitude (1.0 or 32768.0), number of `channels`."""
 
-    rate: int | Var | None = None
-    peak: float | Var | None = None
-    channels: int | Var | None = None
+    rate: int | Var | None = field(default=None, metadata=_COUNT)
+    peak: float | Var | None = field(default=None, metadata=_POSITIVE)
+    channels: int | Var | None = field(default=None, metadata=_COUNT)
 
     def implied_clock(self) -> Fraction | None:
         """A sample each 1/rate of a second."""
         return _ratio(self.rate, 1)
+
+    def implied_size(self, kind: Kind) -> tuple[int, str] | None:
+        """Its channels are an axis of features."""
+        return _stated(self.channels, "channels") if kind is Kind.FEATURE else None
 
 
 @dataclass(frozen=True)
@@ -373,38 +417,51 @@ class Spectrogram(Element):
     `center` whether frames are centred on their samples.
     """
 
-    rate: int | Var | None = None
-    hop: int | Var | None = None
-    n_fft: int | Var | None = None
-    win: int | Var | None = None
+    rate: int | Var | None = field(default=None, metadata=_COUNT)
+    hop: int | Var | None = field(default=None, metadata=_COUNT)
+    n_fft: int | Var | None = field(default=None, metadata=_COUNT)
+    win: int | Var | None = field(default=None, metadata=_COUNT)
     window: str | Var | None = field(default=None, metadata=_SOFT)
-    power: float | Var | None = None
-    scale: str | Var | None = None
-    floor: float | Var | None = None
-    norm: str | Var | None = None
-    center: bool | Var | None = None
+    power: float | Var | None = field(default=None, metadata=_POSITIVE)
+    scale: str | Var | None = field(default=None, metadata=_TEXT)
+    floor: float | Var | None = field(default=None, metadata=_NUMBER)
+    norm: str | Var | None = field(default=None, metadata=_TEXT)
+    center: bool | Var | None = field(default=None, metadata=_FLAG)
 
     def implied_clock(self) -> Fraction | None:
         """A frame each hop/rate of a second."""
         return _ratio(self.rate, self.hop)
+
+    def implied_size(self, kind: Kind) -> tuple[int, str] | None:
+        """The bins of a transform of real numbers."""
+        found = _stated(self.n_fft, "n_fft") if kind is Kind.FEATURE else None
+        return found and (found[0] // 2 + 1, found[1])
 
 
 @dataclass(frozen=True)
 class Mel(Spectrogram):
     """Mel spectrogram: `n_mels` bands from `fmin` to `fmax` Hz on the `mel_scale` "slaney" or "htk"."""
 
-    n_mels: int | Var | None = None
-    fmin: float | Var | None = None
-    fmax: float | Var | None = None
-    mel_scale: str | Var | None = None
+    n_mels: int | Var | None = field(default=None, metadata=_COUNT)
+    fmin: float | Var | None = field(default=None, metadata=_NUMBER)
+    fmax: float | Var | None = field(default=None, metadata=_POSITIVE)
+    mel_scale: str | Var | None = field(default=None, metadata=_TEXT)
+
+    def implied_size(self, kind: Kind) -> tuple[int, str] | None:
+        """Its bands."""
+        return _stated(self.n_mels, "n_mels") if kind is Kind.FEATURE else None
 
 
 @dataclass(frozen=True)
 class MFCC(Spectrogram):
     """Mel-frequency cepstral coefficients, `n_mfcc` of them out of `n_mels` bands."""
 
-    n_mfcc: int | Var | None = None
-    n_mels: int | Var | None = None
+    n_mfcc: int | Var | None = field(default=None, metadata=_COUNT)
+    n_mels: int | Var | None = field(default=None, metadata=_COUNT)
+
+    def implied_size(self, kind: Kind) -> tuple[int, str] | None:
+        """Its coefficients."""
+        return _stated(self.n_mfcc, "n_mfcc") if kind is Kind.FEATURE else None
 
 
 @dataclass(frozen=True)
@@ -419,7 +476,11 @@ class Scores(Element):
     """
 
     vocab: Vocab | AtLeast | Var | None = field(default=None, metadata=_VOCAB)
-    over: str | Var | None = "V"
+    over: str | Var | None = field(default="V", metadata=_TEXT)
+
+    def implied_size(self, kind: Kind) -> tuple[int, str] | None:
+        """One score for each label."""
+        return (len(self.vocab), "vocab") if kind is Kind.VOCAB and isinstance(self.vocab, Vocab) else None
 
 
 @dataclass(frozen=True)
@@ -443,9 +504,11 @@ class Ids(Element):
 
     dtype: ClassVar[DTypeClass] = "int"
     vocab: Vocab | AtLeast | Var | None = field(default=None, metadata=_VOCAB)
-    pad: int | Var | None = None
-    frame: str | Var | None = None
-    shifted: bool | Var | None = None
+    pad: int | Var | None = field(default=None, metadata=_WHOLE)
+    frame: str | Var | None = field(
+        default=None, metadata={"choices": ("none", "bos..", "..eos", "bos..eos")}
+    )
+    shifted: bool | Var | None = field(default=None, metadata=_FLAG)
 
 
 @dataclass(frozen=True)
@@ -473,7 +536,7 @@ class Mask(Element):
     dtype: ClassVar[DTypeClass] = "bool"
     of: Any = field(default=None, metadata=_SIZE)
     true: str | Var | None = field(default=None, metadata={"choices": ("keep", "pad")})
-    unit: str | Var | None = None
+    unit: str | Var | None = field(default=None, metadata=_TEXT)
 
 
 @dataclass(frozen=True)
@@ -514,7 +577,7 @@ class Alignment(Element):
 class Loss(Element):
     """What training makes small; `reduction` such as "mean" or "sum"."""
 
-    reduction: str | Var | None = None
+    reduction: str | Var | None = field(default=None, metadata=_TEXT)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from fractions import Fraction
 from typing import Any
 
 from neumo.types.axis import ONE, Axis, Kind, kind_of_size
+from neumo.types.coherence import coherent
 from neumo.types.element import Element, Facet, Var, element_class, facets_of
 from neumo.types.errors import ConfigError, did_you_mean
 from neumo.types.size import Size, Symbol
@@ -223,7 +224,7 @@ class _Reader:
             if axes:
                 self.expect(",")
             axes.append(self.axis())
-        return NeuralType(element, tuple(axes), optional, many, self.when())
+        return coherent(NeuralType(element, tuple(axes), optional, many, self.when()))
 
     def when(self) -> When:
         """Read ` when train`, if it is there."""
