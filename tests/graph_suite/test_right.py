@@ -14,7 +14,6 @@ from .matches import RIGHT
 
 # What is refused so far and should not be: the name of the graph, and why.
 KNOWN: dict[str, str] = {
-    "prompt_and_its_completion": "a row from bos and a row to eos are not joined",
 }
 
 # Those that differ in something that is let pass, with a warning.

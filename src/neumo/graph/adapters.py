@@ -8,7 +8,7 @@
     Invert MaskToLengths LengthsToMask        of masks and lengths
     Subsample Upsample Offset                 of lengths
     FractionToCount CountToFraction           of lengths
-    Transpose Squeeze Unsqueeze               of anything
+    Transpose Squeeze Unsqueeze Repeat        of anything
     Concat Append                             of several values
     Stack Unstack Pick                        of lists and structs
     ScalePixels FlipChannels                  of images
@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from neumo.graph.adapter import Adapter as Adapter
 from neumo.graph.adapters_absent import Default as Default
 from neumo.graph.adapters_absent import Fallback as Fallback
+from neumo.graph.adapters_axes import Repeat as Repeat
 from neumo.graph.adapters_axes import Squeeze as Squeeze
 from neumo.graph.adapters_axes import Transpose as Transpose
 from neumo.graph.adapters_axes import Unsqueeze as Unsqueeze
@@ -95,6 +96,7 @@ ADAPTERS: tuple[type[Adapter], ...] = (
     Transpose,
     Unsqueeze,
     Squeeze,
+    Repeat,
     Pick,
     Stack,
     Unstack,

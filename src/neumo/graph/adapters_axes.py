@@ -1,4 +1,4 @@
-"""Adapters of axes, for any element: their order, and axes of size one."""
+"""Adapters of axes, for any element: their order, axes of size one, one value for all steps in time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice, permutations
 from typing import Self
 
-from neumo.graph.adapter import FittingAdapter
+from neumo.graph.adapter import FittingAdapter, MeasuringAdapter
 from neumo.graph.signature import Signature
 from neumo.types import (
     ONE,
@@ -16,6 +16,7 @@ from neumo.types import (
     B,
     ConfigError,
     Element,
+    Features,
     Kind,
     NeuralType,
     Symbol,
@@ -142,6 +143,49 @@ class Squeeze(FittingAdapter):
                 for n, axis in enumerate(given.axes)
                 if axis.size is not None and axis.size.constant == 1
             )
+
+
+@dataclass(frozen=True)
+class Repeat(MeasuringAdapter):
+    """Repeats a value for all steps in time; `like` is any value that has them, along its axis number `axis`.
+
+    >>> from neumo.graph.inputs import inputs
+    >>> from neumo.types import F, Mel, Speaker
+    >>> heard = inputs(voice=Speaker()[B, F(64)], mel=Mel()[B, F(80), T])
+    >>> Repeat(axis=2)(value=heard.voice, like=heard.mel).value
+    Repeat.value: Speaker[B, F=64, T]
+
+    The new axis has the same number in the value that comes out. The steps behind the end of a row get the
+    value as well.
+    """
+
+    axis: int = 1
+
+    def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
+        """State the ports for this very element and its axes, of the same rows."""
+        found = given.get("value")
+        if found is None or found.rank < self.axis:
+            found = NeuralType(Any_(), (B, *(Axis(Kind.ANY, None),) * (self.axis - 1)))
+        axes = (B, *found.axes[1:])
+        return Signature(
+            takes={"value": NeuralType(found.element, axes), "like": self.like(given)},
+            gives={"value": NeuralType(found.element, (*axes[: self.axis], T, *axes[self.axis :]))},
+        )
+
+    @classmethod
+    def propose(cls, wanted: NeuralType, given: NeuralType) -> Iterator[Self]:
+        """Propose where features lack an axis of time, which is wanted in one of the usual places."""
+        if not isinstance(given.element, Features) or wanted.rank != given.rank + 1:
+            return
+        for place in cls.places:
+            rest = (*wanted.axes[:place], *wanted.axes[place + 1 :])
+            is_time = place < wanted.rank and wanted.axes[place].kind is Kind.TIME
+            if is_time and all(map(kinds_fit, rest, given.axes)):
+                yield cls(place)
+
+    def notation(self) -> str:
+        """Write `Repeat(axis=2)`."""
+        return f"Repeat(axis={self.axis})"
 
 
 def _check_place(at: int) -> None:

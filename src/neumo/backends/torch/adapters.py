@@ -21,6 +21,7 @@ from neumo.backends.torch.adapters_shapes import Concat as Concat
 from neumo.backends.torch.adapters_shapes import Default as Default
 from neumo.backends.torch.adapters_shapes import Fallback as Fallback
 from neumo.backends.torch.adapters_shapes import Pick as Pick
+from neumo.backends.torch.adapters_shapes import Repeat as Repeat
 from neumo.backends.torch.adapters_shapes import Squeeze as Squeeze
 from neumo.backends.torch.adapters_shapes import Stack as Stack
 from neumo.backends.torch.adapters_shapes import Transpose as Transpose

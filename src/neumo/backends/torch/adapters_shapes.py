@@ -43,6 +43,16 @@ class Squeeze(AdapterModule):
         return value.squeeze(self.spec.at)
 
 
+@implements(specs.Repeat)
+class Repeat(AdapterModule):
+    """The value once for each step; a view."""
+
+    def forward(self, value: Tensor, like: Tensor) -> Tensor:
+        """(B, ...), (B, ..., T, ...) -> (B, ..., T, ...)."""
+        at = self.spec.axis
+        return value.unsqueeze(at).expand(*value.shape[:at], like.shape[at], *value.shape[at:])
+
+
 @implements(specs.Stack)
 class Stack(AdapterModule):
     """The innermost list as the first axis of a tensor."""
