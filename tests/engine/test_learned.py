@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
@@ -15,8 +16,9 @@ from safetensors.torch import save_file
 from neumo.engine import AdamW, NeuralFactory
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
-from neumo.graph.learned import learned_facets
+from neumo.graph.learned import learned_facets, set_learned
 from neumo.graph.signature import Signature
+from neumo.hub.bundle import save_model
 from neumo.types import Acoustic, B, CheckpointError, F, Item, PortError
 
 from .toys import ArraySource, Line, PointData, SquaredError
@@ -204,3 +206,39 @@ def test_metadata_that_says_nonsense_is_refused_before_any_weight_changes(
         maker.load(right, tmp_path / "line.safetensors")
     assert words in " ".join(str(caught.value).split())
     assert all((maker.weights(right)[name] == before[name]).all() for name in before)
+
+
+def test_graphs_of_before_the_training_are_compared_when_they_are_used(
+    tmp_path: Path,
+) -> None:
+    line = Line().named("line")
+    early, other, again = use(line, "one"), use(line, "two"), graph(line, "two")
+    maker = factory()
+    rows = {"x": np.zeros((2, 3), np.float32)}
+    assert maker.infer(other, rows)
+    maker.train(graph(line), epochs=1)
+    assert maker.infer(early, rows)
+    for action in (
+        lambda: maker.infer(other, rows),
+        lambda: maker.infer(other, rows),
+        lambda: maker.train(again, epochs=1),
+        lambda: other.to_torch(factory=maker),
+        lambda: save_model(tmp_path / "x.neumo", other, maker),
+    ):
+        with pytest.raises(PortError, match="space is two, not one"):
+            action()
+    assert other.to_torch(seed=1)  # fresh weights
+    assert not (tmp_path / "x.neumo").exists()
+    set_learned(line, None)
+    assert maker.infer(other, rows)
+
+
+def test_a_loop_of_ones_own_saves_what_its_graph_connects(tmp_path: Path) -> None:
+    line, maker = Line().named("line"), factory()
+    maker.save(graph(line), tmp_path / "own.safetensors")
+    fresh = Line().named("line")
+    with pytest.raises(PortError, match="space is two, not one"):
+        factory().load(use(fresh, "two"), tmp_path / "own.safetensors")
+    maker.save(use(line, "one"), tmp_path / "fresh.safetensors")
+    fresh = Line().named("line")
+    assert factory().load(use(fresh, "two"), tmp_path / "fresh.safetensors") == []

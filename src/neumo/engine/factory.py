@@ -31,7 +31,15 @@ from neumo.engine.weight_names import (
     transformed,
     unused_names,
 )
-from neumo.graph.learned import check_learned, learned_data, read_learned, set_learned
+from neumo.graph.learned import (
+    Learned,
+    check_learned,
+    learned_data,
+    learned_of,
+    learned_state,
+    read_learned,
+    set_learned,
+)
 from neumo.graph.module import NeuralModule, label_of
 from neumo.types.errors import ConfigError
 
@@ -89,6 +97,7 @@ class NeuralFactory:
         self.session: Session = find_backend(backend).open_session(setup)
         self._sources: dict[int, tuple[NeuralModule, DataSource]] = {}
         self._checked: WeakValueDictionary[int, Graph] = WeakValueDictionary()
+        self._learned: dict[int, tuple[Learned | None, ...]] = {}  # by its modules, when it was checked
 
     @property
     def device(self) -> str:
@@ -196,13 +205,18 @@ class NeuralFactory:
     def check(self, graph: Graph) -> None:
         """Raise `GraphError` if a graph breaks a rule that makes its results wrong; say warnings once.
 
-        Evaluations and inferences do this themselves. `neumo.graph.rules` has the rules; `graph.findings()`
-        lists what they find.
+        Raises `PortError` where it connects something else than its modules have learned since it was
+        composed. Evaluations and inferences do this themselves. `neumo.graph.rules` has the rules;
+        `graph.findings()` lists what they find.
         """
-        if id(graph) not in self._checked:
+        learned = tuple(learned_of(step.module) for step in graph.steps)
+        known = id(graph) in self._checked
+        if not known or self._learned[id(graph)] != learned:
+            check_learned(graph.steps)
+        if not known:
             for note in usage_notes(graph):
                 logging.getLogger("neumo").warning(note)
-            self._checked[id(graph)] = graph
+        self._checked[id(graph)], self._learned[id(graph)] = graph, learned
 
     def source(self, layer: NeuralModule) -> DataSource:
         """Open the data of a data layer, once for all graphs that use it."""
@@ -326,10 +340,14 @@ class NeuralFactory:
     ) -> None:
         """Write the weights of a graph, or of some of its modules by name, to a safetensors file.
 
-        What the modules have learned in training (`learned_facets`) is part of its metadata.
+        What the modules have learned in training (`learned_facets`) is part of its metadata; of a graph that
+        can be trained, also what it connects to them, as a loop of one's own trains without this factory.
         """
         chosen = _some(graph, modules)
-        self.session.save(chosen, Path(path), notes={LEARNED: json.dumps(learned_data(chosen))})
+        learned = learned_data(chosen)
+        if not isinstance(graph, NeuralModule) and graph.mode != "infer":
+            learned = learned_state(chosen, graph.steps, self.frozen)
+        self.session.save(chosen, Path(path), notes={LEARNED: json.dumps(learned)})
 
     def load(
         self,

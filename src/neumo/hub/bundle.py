@@ -16,7 +16,7 @@ from neumo.asr.transcribe import Recording, Transcriber, Transcript
 from neumo.engine.factory import NeuralFactory
 from neumo.engine.weight_files import LEARNED
 from neumo.graph.graph import Graph
-from neumo.graph.learned import learned_state, restore_learned
+from neumo.graph.learned import check_learned, learned_state, restore_learned
 from neumo.graph.module import NeuralModule
 from neumo.graph.recipe import Recipe
 from neumo.graph.yaml import load_recipe, recipe_text
@@ -82,7 +82,8 @@ def save_model(
     """Write the graphs of a recipe that read no data, their weights and the card to one `.neumo` file.
 
     The file is written at once or not at all, and it names what it needs: nobody needs the training data, the
-    recipe or this program's other files to use it. Raises `ConfigError` where no graph has open inputs.
+    recipe or this program's other files to use it. Raises `ConfigError` where no graph has open inputs, and
+    `PortError` where one connects something else than its modules have learned.
     """
     whole = recipe if isinstance(recipe, Recipe) else Recipe(graphs={recipe.name: recipe})
     graphs = usable_graphs(whole)
@@ -92,12 +93,13 @@ def save_model(
             code="model-graph",
             fixes=["add a graph `infer` with `inputs:`, such as audio and audio_len"],
         )
+    steps = [step for graph in whole.graphs.values() for step in graph.steps]
+    check_learned(steps)
     usable = Recipe(graphs=graphs, vocabs=whole.vocabs)
     members: dict[str, bytes | Path] = {RECIPE: recipe_text(usable, defaults=True).encode()}
     path = Path(path)
     with tempfile.TemporaryDirectory() as folder:
         weights = Path(folder) / WEIGHTS
-        steps = [step for graph in whole.graphs.values() for step in graph.steps]
         learned = learned_state(_modules(graphs), steps, factory.frozen)
         factory.session.save(_modules(graphs), weights, notes={LEARNED: json.dumps(learned)})
         card = _completed(card or Card(name=path.stem), graphs, factory)
