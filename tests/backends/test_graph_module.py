@@ -374,3 +374,45 @@ def test_two_data_layers_with_one_name_are_refused():
     line = Line()
     with refused(GraphError, r"two data layers of graph 'graph' give 'x' one\.x two\.x"):
         to_torch(Graph(outputs={"a": line(x=one.x).y, "b": line(x=two.x).y}))
+
+
+@dataclass
+class Guided(neumo.TorchModule):
+    """Adds what it should give while it is trained."""
+
+    def signature(self) -> Signature:
+        aim = Acoustic().only("train")[B, F(3)]
+        takes = {"x": ROW, "aim": aim, "bias": ROW.as_optional()}
+        return Signature(takes=takes, gives={"y": ROW})
+
+    def forward(self, x: Tensor, aim: Tensor | None, bias: Tensor | None) -> Tensor:
+        y = x if bias is None else x + bias
+        return y if aim is None else y + aim
+
+
+def test_in_evaluation_a_graph_for_both_does_without_what_is_for_training_only() -> None:
+    opened = inputs(x=ROW, aim=ROW, bias=ROW.as_optional())
+    y = Guided()(x=opened.x, aim=opened.aim, bias=opened.bias).y
+    both = to_torch(Graph("guided", "both", {"y": y}))
+    x, one = torch.zeros(2, 3), torch.ones(2, 3)
+    for model in (both, copy.deepcopy(both)):
+        assert model.train()(x=x, aim=one)["y"].tolist() == one.tolist()
+        assert model.eval()(x=x, aim=one)["y"].tolist() == x.tolist()
+        assert model.eval()(x=x, bias=one)["y"].tolist() == one.tolist()
+        with refused(GraphError, "the graph is not given 'aim'"):
+            model.train()(x=x)
+    parameters = inspect.signature(both.forward).parameters
+    assert [name for name, each in parameters.items() if each.default is inspect.Parameter.empty] == ["x"]
+    trained = to_torch(Graph("guided", "train", {"y": y})).eval()
+    with refused(GraphError, "the graph is not given 'aim'"):
+        trained(x=x)
+
+
+def test_what_a_data_layer_gives_beside_is_not_looked_at() -> None:
+    train, _ = line_graphs(PointData(points=4, batch_size=2))
+    model, source = to_torch(train), PointData(points=4, batch_size=2).open(0)
+    arrays = source.collate([source.item(index, 0) for index in source.batches(0)[0]])
+    assert "item" in arrays
+    assert model(**{name: torch.as_tensor(array) for name, array in arrays.items()})["loss"].shape == ()
+    with refused(GraphError, "the graph takes no input 'itm'"):
+        model(itm=1)

@@ -14,7 +14,8 @@ from torch import nn
 from neumo.backends.torch.call import Outputs, convention, wrong_outputs
 from neumo.backends.torch.weights import set_modes
 from neumo.engine.backend import Setup
-from neumo.engine.plan import ABSENT, Feed, Plan, PlanStep, compile_plan
+from neumo.engine.plan import ABSENT, Plan, PlanStep, compile_plan
+from neumo.graph.learned import check_learned
 from neumo.types.errors import GraphError, did_you_mean
 
 if TYPE_CHECKING:
@@ -38,11 +39,16 @@ def to_torch(graph: Graph, seed: int = 0, factory: NeuralFactory | None = None) 
     (torch.Size([2, 4]), ['layer.weight', 'layer.bias'])
 
     `forward` takes the open inputs by name (those of the data layer, where the graph begins with one) or in
-    their order, and returns the outputs by name, metrics left out. Parameters are called `module.parameter`,
-    as in `factory.weights`. With a `factory` the modules are those that it has built, and training them here
-    trains them there; without one they start as in a factory with this `seed`.
+    their order, and returns the outputs by name, metrics left out; what the data layer gives beside, such as
+    `item`, may be given and is not looked at. Parameters are called `module.parameter`, as in
+    `factory.weights`. With a `factory` the modules are those that it has built, and training them here trains
+    them there; without one they start as in a factory with this `seed`.
 
-    Raises `GraphError` for a graph that gives nothing but metrics, and where two data layers give one name.
+    A graph for "both" does in `eval()` what an inference does: ports that are there in training only get
+    nothing, and inputs that only feed them may be left out.
+
+    Raises `GraphError` for a graph that gives nothing but metrics, and where two data layers give one name;
+    `PortError` where modules of the `factory` have learned something else than the graph connects.
     """
     names = [name for name, value in graph.outputs.items() if value.step.module.role != "metric"]
     if not names:
@@ -51,12 +57,16 @@ def to_torch(graph: Graph, seed: int = 0, factory: NeuralFactory | None = None) 
             code="infer",
             fixes=["factory.evaluate(graph)"],
         )
-    plan = compile_plan(graph, names)
+    plan, used = compile_plan(graph, names), compile_plan(graph, names, training=False)
     _check_feeds(graph, plan)
     session = _session(seed, factory)
+    if factory is not None:
+        check_learned(graph.steps)
     session.build(plan.modules)
-    feeds = sorted(plan.feeds, key=lambda feed: feed.value.type.optional)  # those that may be left out last
-    return _kind(tuple((feed.port, feed.value.type.optional) for feed in feeds))(plan, feeds, session)
+    inferred = {feed.port for feed in used.feeds}
+    maybe = {feed.port for feed in plan.feeds if feed.value.type.optional or feed.port not in inferred}
+    ports = sorted((feed.port for feed in plan.feeds), key=lambda port: port in maybe)
+    return _kind(tuple((port, port in maybe) for port in ports))(plan, used, ports, session)
 
 
 @dataclass(frozen=True)
@@ -73,25 +83,42 @@ class _Call:
     gives: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class _Program:
+    """A plan as plain data: the slot of each input, the calls, and where the outputs are."""
+
+    feeds: tuple[tuple[str, int], ...]
+    needed: frozenset[str]
+    calls: tuple[_Call, ...]
+    wanted: tuple[tuple[str, int], ...]
+    slots: int
+
+
 class TorchGraph(nn.Module):
     """Is a graph as a plain torch module; see `to_torch`."""
 
-    def __init__(self, plan: Plan, feeds: Sequence[Feed], session: TorchSession) -> None:
+    def __init__(self, plan: Plan, used: Plan, ports: Sequence[str], session: TorchSession) -> None:
         super().__init__()
-        self._ports = tuple(feed.port for feed in feeds)
-        self._optional = tuple(feed.port for feed in feeds if feed.value.type.optional)
-        self._outputs = tuple(plan.wanted)
-        self._feeds = tuple(feed.slot for feed in feeds)
-        self._wanted = tuple(plan.wanted.values())
-        self._slots = plan.slots
+        self._ports = tuple(ports)
+        given = {port for feed in plan.feeds for port in feed.value.step.outputs}
+        self._spare = frozenset(given.difference(ports))  # nothing reads these outputs of a data layer
         self._kept: dict[str, tuple[bool, frozenset[str]]] = {}
         for name, spec in plan.modules.items():
             if hasattr(nn.Module, name):
                 raise _taken(name)
             self.add_module(name, session.implementation(spec))
             self._kept[name] = session.kept(spec)
-        self._calls = tuple(_as_data(step, self.get_submodule(step.name)) for step in plan.steps)
+        self._programs = {True: self._program(plan), False: self._program(used)}  # by whether it trains
         self.train()
+
+    def _program(self, plan: Plan) -> _Program:
+        return _Program(
+            feeds=tuple((feed.port, feed.slot) for feed in plan.feeds),
+            needed=frozenset(feed.port for feed in plan.feeds if not feed.value.type.optional),
+            calls=tuple(_as_data(step, self.get_submodule(step.name)) for step in plan.steps),
+            wanted=tuple(plan.wanted.items()),
+            slots=plan.slots,
+        )
 
     def train(self, mode: bool = True) -> TorchGraph:
         """Switch to training or evaluation; what the factory has frozen stays in evaluation."""
@@ -103,14 +130,16 @@ class TorchGraph(nn.Module):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle by the inputs, of which the class is made anew."""
-        return _blank, (tuple((port, port in self._optional) for port in self._ports),), self.__dict__
+        always = self._programs[True].needed & self._programs[False].needed
+        return _blank, (tuple((port, port not in always) for port in self._ports),), self.__dict__
 
-    def _run(self, values: Sequence[Any]) -> dict[str, Any]:
-        """Compute the outputs from a value for each of the inputs."""
-        slots: list[Any] = [None] * self._slots
-        for slot, value in zip(self._feeds, values, strict=True):
-            slots[slot] = value
-        for call in self._calls:
+    def _run(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Compute the outputs from the inputs by name."""
+        program = self._programs[self.training]
+        slots: list[Any] = [None] * program.slots
+        for port, slot in program.feeds:
+            slots[slot] = given.get(port)
+        for call in program.calls:
             given = self._call(call, [slots[slot] for slot in call.slots])
             if len(call.targets) == 1:
                 slots[call.targets[0]] = given
@@ -119,7 +148,7 @@ class TorchGraph(nn.Module):
                     slots[target] = value
             for slot in call.release:
                 slots[slot] = None
-        return {name: slots[slot] for name, slot in zip(self._outputs, self._wanted, strict=True)}
+        return {name: slots[slot] for name, slot in program.wanted}
 
     def _call(self, call: _Call, values: list[Any]) -> Any:
         if call.groups:
@@ -135,16 +164,17 @@ class TorchGraph(nn.Module):
             raise wrong_outputs(call.module, given, call.gives)
         return given
 
-    def _bind(self, values: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-        """Put the arguments of a call in the order of the inputs; raises `GraphError` if they do not fit."""
+    def _bind(self, values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Give the arguments of a call by the names of the inputs; raises `GraphError` if they do not fit."""
         given: dict[str, Any] = dict(zip(self._ports, values, strict=False))
-        unknown = [name for name in named if name not in self._ports]
+        unknown = [name for name in named if name not in self._ports and name not in self._spare]
         twice = [name for name in named if name in given]
-        given = {**dict.fromkeys(self._optional), **given, **named}
-        missing = [name for name in self._ports if name not in given]
+        given |= named
+        needed = self._programs[self.training].needed
+        missing = [name for name in self._ports if name in needed and name not in given]
         if len(values) > len(self._ports) or unknown or twice or missing:
             raise _misuse(self._ports, len(values), unknown, twice, missing)
-        return [given[name] for name in self._ports]
+        return given
 
 
 @cache
