@@ -10,7 +10,7 @@ import pytest
 from neumo.graph.adapters import Softmax
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
-from neumo.graph.module import NeuralModule, Role
+from neumo.graph.module import Metric, NeuralModule, Role
 from neumo.graph.rules import find
 from neumo.graph.signature import Signature
 from neumo.types import (
@@ -18,12 +18,14 @@ from neumo.types import (
     Durations,
     F,
     Features,
+    Hypotheses,
     Ids,
     Lengths,
     Logits,
     LogProbs,
     Loss,
     NeuralType,
+    Score,
     Scores,
     T,
     U,
@@ -77,7 +79,7 @@ def test_a_metric_of_one_value_is_found() -> None:
     lengths = {"hypothesis_len": heard.ids_len, "reference_len": heard.ids_len}
     one = Distance()(hypothesis=heard.ids, reference=heard.ids, **lengths)
     (finding,) = find(Graph("score", "infer", {"score": one.score}))
-    assert (finding.rule, finding.about) == ("measured-against-itself", "Distance.reference")
+    assert (finding.rule, finding.about) == ("compared-with-itself", "Distance.reference")
     sentence = "Distance compares Search.ids with itself: hypothesis and reference are one value"
     assert finding.sentence == sentence
     assert [fix.text for fix in finding.fixes] == ["give reference what the data says, such as its text"]
@@ -85,7 +87,7 @@ def test_a_metric_of_one_value_is_found() -> None:
     text = Distance()(hypothesis=batch.text, reference=batch.text)
     found = [f for f in find(Graph("score", "infer", {"score": text.score})) if f.rule == finding.rule]
     assert [(f.about, f.fixes[0].text) for f in found] == [
-        ("Distance.hypothesis", "give hypothesis what a decoder found")
+        ("Distance.hypothesis", "give hypothesis what the model found")
     ]
     lengths["reference_len"] = batch.text_len
     two = Distance()(hypothesis=heard.ids, reference=batch.text, **lengths)
@@ -196,3 +198,56 @@ def test_an_adapter_that_normalises_first_is_the_one_to_take_out() -> None:
     again = Normal()(scores=scaled).log_probs
     twice = [f for f in find(Graph(outputs={"x": again})) if f.rule == "softmax-twice"]
     assert [fix.text for fix in twice[0].fixes] == ["take Softmax out", "take Normal out"]
+
+
+@dataclass(frozen=True)
+class TwoBest(NeuralModule):
+    """Finds the two best texts."""
+
+    role: ClassVar[Role] = "decoder"
+
+    def signature(self) -> Signature:
+        takes = {"scores": Scores(LABELS)[B, T, V(LABELS)]}
+        return Signature(
+            takes=takes, gives={"best": Hypotheses(LABELS)[B, U], "second": Hypotheses(LABELS)[B, U]}
+        )
+
+
+@dataclass(frozen=True)
+class Agreement(Metric):
+    """How far one search is from another."""
+
+    def signature(self) -> Signature:
+        takes = {"one": Hypotheses(LABELS)[B, T], "two": Hypotheses(LABELS)[B, U]}
+        return Signature(takes=takes, gives={"score": Score()[()]})
+
+
+def test_two_hypotheses_of_one_search_are_no_measure() -> None:
+    scores = inputs(scores=Scores(LABELS)[B, T, V(LABELS)]).scores
+    found, again = TwoBest().named("one")(scores=scores), TwoBest().named("two")(scores=scores)
+    score = Agreement()(one=found.best, two=found.second).score
+    (finding,) = find(Graph("score", "infer", {"score": score}))
+    sentence = "Agreement compares what one found with itself: one and two are both of it"
+    assert (finding.rule, finding.sentence) == ("compared-with-itself", sentence)
+    other = Agreement()(one=found.best, two=again.best).score
+    assert find(Graph("score", "infer", {"score": other})) == []
+
+
+def test_a_loss_of_one_value_is_found() -> None:
+    batch = Sentences()()
+    loss = Near()(given=Embed()(ids=batch.ids).x, wanted=Embed()(ids=batch.ids).x)
+    assert find(Graph("train", "train", {"loss": loss.loss})) == []
+    made = Embed()(ids=batch.ids).x
+    (finding,) = find(Graph("train", "train", {"loss": Near()(given=made, wanted=made).loss}))
+    assert (finding.rule, finding.about) == ("compared-with-itself", "Near.wanted")
+
+
+@dataclass(frozen=True)
+class Near(NeuralModule):
+    """How far features are from features."""
+
+    role: ClassVar[Role] = "loss"
+
+    def signature(self) -> Signature:
+        x = Features()[B, F("D"), T]
+        return Signature(takes={"given": x, "wanted": x}, gives={"loss": Loss()[()]})

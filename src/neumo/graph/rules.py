@@ -6,7 +6,7 @@
     target-in-inference          error    predictions do not depend on their targets
     one-module-two-vocabularies  error    one set of weights has one meaning
     loss-is-a-number             error    what is trained is one number
-    measured-against-itself      error    a metric compares two things
+    compared-with-itself         error    a metric or a loss compares two things
     untrained-module             warning  all weights of a training are trained
     never-trained                warning  a graph that predicts uses weights that another one trains
     padding-doubt                warning  what seems to mix time is told all that it asks for
@@ -105,9 +105,9 @@ _ALL: Final = (
         find_losses_per_row,
     ),
     Rule(
-        "measured-against-itself",
+        "compared-with-itself",
         "error",
-        "A metric compares two values, not one with itself.",
+        "A metric or a loss compares two values, not one with itself.",
         find_self_measures,
     ),
     Rule(

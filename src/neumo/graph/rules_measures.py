@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from neumo.graph.inputs import is_source
 from neumo.graph.rules_finding import Finding
 from neumo.graph.rules_targets import accompanies
 from neumo.graph.rules_view import View
@@ -30,25 +31,35 @@ def find_losses_per_row(view: View) -> Iterator[Finding]:
 
 
 def find_self_measures(view: View) -> Iterator[Finding]:
-    """Find the metrics whose reference is what was found itself: they measure no error, whatever happens."""
+    """Find the metrics and losses that compare a value with itself: they see no error, whatever happens."""
     for step in view.steps:
-        if step.module.role != "metric":
+        if step.module.role not in ("metric", "loss"):
             continue
-        compared = [(port, value) for port, value in step.edges() if not accompanies(value)]
-        first: dict[tuple[int, str], str] = {}
-        for port, value in compared:
-            twin = first.setdefault(value.key, port)
+        first: dict[object, str] = {}
+        for port, value in step.edges():
+            if accompanies(value):
+                continue
+            twin = first.setdefault(_origin(step, value), port)
             if twin != port:
                 yield _self_measure(step, port, twin, value, view)
 
 
+def _origin(step: Step, value: Value) -> object:
+    """What is the same for values that tell nothing about each other: the search that made hypotheses."""
+    if step.module.role == "metric" and isinstance(value.type.element, Hypotheses):
+        return id(value.step)
+    return value.key
+
+
 def _self_measure(step: Step, port: str, twin: str, value: Value, view: View) -> Finding:
     label, name = view.label(step), view.name(value)
-    found = isinstance(value.type.element, Hypotheses) or value.step.module.role != "data"
+    found = isinstance(value.type.element, Hypotheses) or not is_source(value.step)
     other = port if found else twin
+    same = step.inputs[twin] is value
+    what = name if same else f"what {view.label(value.step)} found"
     return Finding(
-        "measured-against-itself",
-        f"{label} compares {name} with itself: {twin} and {port} are one value",
+        "compared-with-itself",
+        f"{label} compares {what} with itself: {twin} and {port} are {'one value' if same else 'both of it'}",
         f"{label}.{other}",
         step,
         other,
@@ -58,7 +69,7 @@ def _self_measure(step: Step, port: str, twin: str, value: Value, view: View) ->
             Fix(
                 f"give {other} what the data says, such as its text"
                 if found
-                else f"give {other} what a decoder found"
+                else f"give {other} what the model found"
             ),
         ),
     )
