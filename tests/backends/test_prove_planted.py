@@ -194,11 +194,6 @@ WRONG: dict[str, tuple[Ports, Ports, Callable[..., Any]]] = {
         {"y": Features()[B, F(8), NEW], "l": Lengths(NEW)[B]},
         lambda m, x, n: (torch.cat([x, x], 2), 3 * n),
     ),
-    "lengths of half of what there is": (
-        SPOKEN,
-        {"y": Features()[B, F(8), NEW], "l": Lengths(NEW)[B]},
-        lambda m, x, n: (torch.cat([x, x], 2), n),
-    ),
     # everyday mistakes
     "too short for one remainder of 3": (
         FRAMES,
@@ -305,6 +300,11 @@ def generated(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
     """As many frames as the numbers say, the longest row as long as all."""
     ends = (x.abs().sum((1, 2)).long() % 17) + 1
     return x.new_zeros(x.shape[0], 8, int(ends.max())), ends
+
+
+def held(x: Tensor) -> tuple[Tensor, Tensor]:
+    """A buffer of 9 frames, 3 of them in use."""
+    return x.new_zeros(x.shape[0], 8, 9), torch.full((x.shape[0],), 3)
 
 
 def both(m: Any, x: Tensor, n: Tensor) -> Any:
@@ -441,3 +441,38 @@ RIGHT: dict[str, tuple[Ports, Ports, Callable[..., Any], str]] = {
 def test_a_right_declaration_is_never_refuted(name: str) -> None:
     takes, gives, code, verdict = RIGHT[name]
     assert proof_of(takes, gives, code).verdict == verdict
+
+
+def test_rows_that_never_fill_what_they_count_are_told() -> None:
+    gives = {"y": Features()[B, F(8), NEW], "l": Lengths(NEW)[B]}
+    proof = proof_of(SPOKEN, gives, lambda m, x, n: (torch.cat([x, x], 2), n))
+    assert proof.limits == ("in no run does a row of l have as much as there is: the rest is padding in all",)
+    buffer = proof_of(FRAMES, gives, lambda m, x: held(x))
+    assert buffer.verdict == "proved"
+
+
+def test_a_state_that_is_left_out_has_any_size() -> None:
+    past = T("P")
+    takes = {**ROWS, "s": Features().optional()[B, past, F(8)]}
+    cached = lambda m, x, s=None: x.clone() if s is None else torch.cat([s, x], 1)  # noqa: E731
+    assert proof_of(takes, {"s": Features()[B, past + T, F(8)]}, cached).verdict == "proved"
+    wrong = proof_of(takes, {"s": Features()[B, past + T + 1, F(8)]}, cached)
+    assert wrong.verdict == "refuted"
+
+
+def test_a_mask_of_positions_and_positions_knows_no_rows() -> None:
+    ahead = lambda m, x: torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)  # noqa: E731
+    assert proof_of(ROWS, {"y": Mask(T, true="pad")[T, T]}, ahead).verdict == "proved"
+
+
+def test_a_size_that_a_later_output_has_is_known_to_the_earlier_one() -> None:
+    gives = {"y": Features()[B, F(8), NEW * 2], "z": Features()[B, F(8), NEW]}
+    assert proof_of(FRAMES, gives, lambda m, x: (torch.cat([x, x], 2), x.clone())).verdict == "proved"
+    assert proof_of(FRAMES, gives, lambda m, x: (x.clone(), x.clone())).verdict == "refuted"
+
+
+def test_of_what_a_trace_took_for_granted_only_what_may_be_otherwise_is_told() -> None:
+    folded = lambda m, x: x[:, : x.shape[1] // 3 * 3].unflatten(1, (-1, 3)).flatten(2)  # noqa: E731
+    proof = proof_of(ROWS, {"y": Features()[B, T // 3, F(24)]}, folded)
+    assert proof.verdict == "proved"
+    assert not any("!=" in limit for limit in proof.limits)

@@ -25,7 +25,7 @@ from neumo.backends.torch.prove_cases import SizeCase, guard_cases, size_cases, 
 from neumo.backends.torch.prove_compare import Comparison, kind_of
 from neumo.backends.torch.prove_lengths import length_cases
 from neumo.backends.torch.prove_report import Found, PortProof, Proof, Verdict, joined
-from neumo.backends.torch.prove_sizes import Sizes, compare_sizes, solve
+from neumo.backends.torch.prove_sizes import Sizes, bind_outputs, compare_sizes, solve
 from neumo.backends.torch.prove_trace import NotTraceable, TracedTensor, reason_of, trace
 from neumo.backends.torch.registry import build
 from neumo.backends.torch.symbolic import Untranslatable
@@ -157,8 +157,9 @@ class _Case:
         sizes = solve(self.takes, batch, traced)
         if len(traced.outputs) != len(self.signature.gives):
             raise NotTraceable("its outputs are not plain tensors")
-        branches = told_guards(sizes)
+        branches = told_guards(sizes, free_sizes(self.takes))
         found = Found(limits=[*sizes.limits, *branches])
+        bind_outputs(self.signature.gives, traced.outputs, sizes)
         try:
             for (port, declared), made in zip(self.signature.gives.items(), traced.outputs, strict=True):
                 found.ports.append(_compare(port, declared, made, sizes, branched=bool(branches)))
@@ -172,7 +173,7 @@ class _Case:
         found = found.merged(self._runs(sizes))
         if sizes.fixed:
             return found.weaker(f"the trace holds for one size only: {'; '.join(sizes.fixed)}")
-        return found.merged(Found(list(self.comparison.never_full())))
+        return found.merged(Found(limits=list(self.comparison.never_full())))
 
     def _sample(self, reason: str) -> Found:
         """Run only: the usual sizes, and all others."""

@@ -19,6 +19,7 @@ _LARGE: Final = 100  # larger usual sizes are samples of audio: fewer neighbours
 _FAR: Final = 16  # times the usual size
 _LONGEST: Final = 40000
 _GUARDS: Final = 12  # of a trace that are looked at
+_TOLD: Final = 2  # of them that are told
 _MOST: Final = 1 << 17  # a size that a guard is tried with
 
 
@@ -72,20 +73,30 @@ def within(case: SizeCase, ranges: Mapping[str, tuple[int, int | None]]) -> Size
     return case
 
 
-def guard_cases(sizes: Sizes, free: Mapping[str, int]) -> Iterator[SizeCase]:
+def guard_cases(sizes: Sizes, free: Mapping[str, int]) -> list[SizeCase]:
     """Sizes for which something that the trace took for granted is not so: the other side of a branch."""
+    return [case for guard in sizes.guards[:_GUARDS] for case in _breaking(guard, sizes, free)]
+
+
+def told_guards(sizes: Sizes, free: Mapping[str, int]) -> list[str]:
+    """What a trace took for granted that is no range and not always so: the shortest two, once each."""
+    found: dict[tuple[Any, ...], str] = {}
     for guard in sizes.guards[:_GUARDS]:
-        for name in free:
-            for number in _broken(guard, sizes.known, free, name):
-                yield SizeCase({**free, name: number}, strict=False)
+        cases = [within(case, sizes.ranges) for case in _breaking(guard, sizes, free)]
+        broken = tuple(tuple(case.sizes.items()) for case in cases if not case.told)
+        if broken and ("Mod" in str(guard) or len(guard.free_symbols) > 1):
+            text = _text(guard, sizes.known)
+            found[broken] = min(text, found.get(broken, text), key=len)
+    shortest = sorted(found.values(), key=len)[:_TOLD]
+    return [f"proved where {text}; other sizes were run" for text in shortest]
 
 
-def told_guards(sizes: Sizes) -> list[str]:
-    """What a trace took for granted that is no range: a remainder, or two sizes at once."""
+def _breaking(guard: Any, sizes: Sizes, free: Mapping[str, int]) -> list[SizeCase]:
+    """Sizes of 2 and more, which a trace is about, that break a guard."""
     return [
-        f"proved where {_text(guard, sizes.known)}; other sizes were run"
-        for guard in sizes.guards[:_GUARDS]
-        if guard.free_symbols <= sizes.known.keys() and ("Mod" in str(guard) or len(guard.free_symbols) > 1)
+        SizeCase({**free, name: number}, strict=False)
+        for name in free
+        for number in _broken(guard, sizes.known, free, name)
     ]
 
 

@@ -68,7 +68,7 @@ def counted(type: NeuralType) -> Size | None:
     if isinstance(element, Lengths) and element.unit in ("count", "fraction"):
         return element.of
     if isinstance(element, Mask) and type.rank == 2 and type.axes[1].size == element.of:
-        return element.of
+        return element.of if type.axes[0].kind is Kind.BATCH else None
     return None
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,6 +81,15 @@ def solve(takes: Mapping[str, NeuralType], batch: Mapping[str, Any], traced: Tra
     return sizes
 
 
+def bind_outputs(gives: Mapping[str, NeuralType], outputs: Iterable[Any], sizes: Sizes) -> None:
+    """Let the symbols that only outputs have be what the trace has in their place, the first of them."""
+    for type, made in zip(gives.values(), outputs, strict=True):
+        for axis, dim in zip(type.axes, getattr(made, "dims", ()), strict=False):
+            if axis.symbol is not None and axis.symbol not in sizes.taken:
+                with suppress(Untranslatable):
+                    sizes.bound.setdefault(axis.symbol, sizes.read(dim))
+
+
 def compare_sizes(declared: NeuralType, dims: Dims, sizes: Sizes) -> str:
     """Say in words where the sizes of an output differ from the declared ones; "" where they do not.
 
@@ -89,9 +99,9 @@ def compare_sizes(declared: NeuralType, dims: Dims, sizes: Sizes) -> str:
     for number, (axis, dim) in enumerate(zip(declared.axes, dims, strict=True)):
         if axis.size is None:
             continue
-        found, symbol = sizes.read(dim), axis.symbol
-        if symbol is not None and symbol not in sizes.taken:
-            sizes.bound.setdefault(symbol, found)
+        found = sizes.read(dim)
+        if axis.size.symbols() - sizes.taken - sizes.bound.keys():
+            continue  # of a port that is left out, or of nothing that has an axis: whatever comes
         if not same_size(found, sizes.declared(axis.size)):
             return f"axis {number} is {found}, and {axis} is declared"
     return ""
