@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
-import pytest
+import copy
 
+import numpy as np
+import pytest
+import torch
+
+from neumo.graph.adapters import Pick
 from neumo.graph.collect import collect
 from neumo.graph.inputs import inputs
-from neumo.types import Acoustic, Audio, B, F, GraphError, Ids, Lengths, Loss, Mask, Mel, PortError, T, U, Var
+from neumo.types import (
+    Acoustic,
+    Audio,
+    B,
+    F,
+    GraphError,
+    Ids,
+    Lengths,
+    Loss,
+    Mask,
+    Mel,
+    PortError,
+    Struct,
+    T,
+    U,
+    Var,
+)
 
 from .snapshots import refused
 from .specs import (
@@ -130,11 +151,59 @@ def test_arithmetic_with_symbolic_values_is_refused(monkeypatch: pytest.MonkeyPa
     refused("misuse_arithmetic", build, monkeypatch)
 
 
-@pytest.mark.parametrize("use", [bool, float, int, len, list, lambda v: v[0], lambda v: -v, lambda v: 2 * v])
+@pytest.mark.parametrize(
+    "use",
+    [
+        bool, float, int, complex, round, abs, len, list, range, lambda v: v[0], lambda v: -v,
+        lambda v: 2 * v, lambda v: v > 0, lambda v: v >= 1, lambda v: 2**v, lambda v: v // 2, lambda v: v % 2,
+        lambda v: ~v, lambda v: v & v, lambda v: 3 in v, lambda v: divmod(v, 2), lambda v: v << 1,
+        lambda v: 1 / v, lambda v: v @ v, lambda v: v.transpose(1, 2), lambda v: v.shape, lambda v: v.mean(),
+        np.asarray, np.exp, lambda v: np.concatenate([v, v]), lambda v: v + np.ones(3),
+        lambda v: np.ones(3) * v, torch.relu, lambda v: torch.stack([v, v]),
+        lambda v: torch.mul(other=v, input=torch.ones(2)), lambda v: torch.ones(2) + v, torch.nn.Linear(2, 2),
+    ],
+)  # fmt: skip
 def test_a_symbolic_value_has_no_data(use) -> None:
     value = inputs(a=Loss()[()]).a
-    with pytest.raises(GraphError, match="symbolic value"):
+    with pytest.raises(GraphError, match="symbolic value") as caught:
         use(value)
+    assert caught.value.code == "symbolic"
+
+
+def test_names_of_a_value_are_told_from_those_of_tensors() -> None:
+    value = inputs(a=Loss()[()]).a
+    with pytest.raises(GraphError, match="did you mean type"):
+        value.typ  # noqa: B018
+    assert not hasattr(value, "shape")
+    assert getattr(value, "device", 3) == 3
+    assert copy.copy(value).type == value.type
+
+
+def test_a_field_of_a_struct_is_taken_by_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    best = Struct(ids=Ids()[B, U], n=Lengths(U)[B])[()]
+
+    def build() -> None:
+        inputs(best=best).best.ids  # noqa: B018
+
+    refused("misuse_field", build, monkeypatch)
+    with pytest.raises(GraphError, match=r"no\s+field 'idz'") as unknown:
+        inputs(best=best).best.idz  # noqa: B018
+    assert [fix.text for fix in unknown.value.fixes] == ['Pick("ids")(value=...).value']
+    with pytest.raises(PortError) as caught:
+        Pick("idz")(value=inputs(best=best).best)
+    assert (caught.value.code, caught.value.fixes[0].text) == ("fields", "did you mean 'ids'?")
+    assert "n=Lengths(U)[B]" in best.text(facets=frozenset({"vocab"}))
+
+
+def test_a_module_is_not_made_of_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build() -> None:
+        MelSpectrogram(audio=inputs(audio=Audio()[B, T]).audio)  # type: ignore[call-arg]
+
+    refused("misuse_settings", build, monkeypatch)
+    for wrong in (lambda v: MelSpectrogram(v), lambda v: MelSpectrogram(audio=inputs(audio=v.type))):
+        with pytest.raises(GraphError, match="is made of settings") as caught:
+            wrong(inputs(audio=Audio()[B, T]).audio)
+        assert caught.value.code == "symbolic"
 
 
 def test_many_values_that_are_none_are_refused() -> None:

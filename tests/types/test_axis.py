@@ -138,3 +138,12 @@ def test_a_true_division_says_which_two_there_are() -> None:
     with pytest.raises(ConfigError, match="T / 2 need not be whole") as caught:
         T / 2
     assert [fix.text.partition(" rounds")[0] for fix in caught.value.fixes] == ["T // 2", "T.ceildiv(2)"]
+
+
+def test_the_remainder_of_a_division_is_a_size() -> None:
+    assert T % 2 == T - T // 2 * 2
+    even = (T + T % 2).size
+    assert even is not None
+    assert [even.evaluate({T.symbol: n}) for n in (4, 5, 7)] == [4, 6, 8]  # what it is padded to
+    with pytest.raises(ConfigError, match="divided by a whole number"):
+        T % 0

@@ -8,7 +8,19 @@ from typing import ClassVar, Self
 
 from neumo.graph.adapter import FittingAdapter
 from neumo.graph.signature import Signature
-from neumo.types import ANY, Any_, Axis, B, ConfigError, NeuralType, Struct, T
+from neumo.types import (
+    ANY,
+    Any_,
+    Axis,
+    B,
+    ConfigError,
+    NeuralType,
+    PortError,
+    Row,
+    Struct,
+    T,
+    did_you_mean,
+)
 
 
 @dataclass(frozen=True)
@@ -95,6 +107,8 @@ class Pick(FittingAdapter):
     def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for this very struct."""
         found = given.get("value")
+        if found and isinstance(found.element, Struct):
+            self._check_slip(found, list(found.element.fields))
         held = found.element.fields.get(self.field) if found and isinstance(found.element, Struct) else None
         if found is None or held is None or _lists(found) < found.rank:
             something = NeuralType(Any_(), (ANY,))
@@ -105,6 +119,17 @@ class Pick(FittingAdapter):
             takes={"value": NeuralType(found.element, found.axes)},
             gives={"value": NeuralType(held.element, (*found.axes, *held.axes), held.optional)},
         )
+
+    def _check_slip(self, found: NeuralType, fields: list[str]) -> None:
+        """Refuse a field that is nearly one; one that is none is refused as any connection."""
+        if self.field not in fields and (meant := did_you_mean(self.field, fields)):
+            raise PortError(
+                f"Pick.value cannot take a struct without {self.field!r}",
+                code="fields",
+                details=[Row("given", str(found))],
+                fixes=meant,
+                data={"port": "value"},
+            )
 
     @classmethod
     def propose(cls, wanted: NeuralType, given: NeuralType) -> Iterator[Self]:

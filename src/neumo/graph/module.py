@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from keyword import iskeyword
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self
 
 from neumo.graph.registry import register
 from neumo.graph.signature import Signature
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from neumo.metrics import Accumulator
 
 Role = Literal["module", "data", "loss", "metric", "decoder", "adapter"]
+
+
+_VALUES = "neumo.graph.value"  # the module of values and records, which stands above this one
 
 
 class NeuralModule:
@@ -48,6 +51,13 @@ class NeuralModule:
     trainable: ClassVar[bool] = False
     # Input ports whose positions in time are computed from one another; None: those with lengths or a mask.
     mixes: ClassVar[tuple[str, ...] | None] = None
+
+    def __new__(cls, *args: Any, **settings: Any) -> Self:
+        """Refuse values among the settings: they are connected by a call."""
+        for given in (*args, *settings.values()):
+            if type(given).__module__ == _VALUES:
+                _refuse_values(cls, args, settings)
+        return super().__new__(cls)
 
     def __init__(self, *args: object, **fields: object) -> None:
         if args or fields:
@@ -223,3 +233,13 @@ def is_default(owner: object, name: str, value: object) -> bool:
     if field.default_factory is not dataclasses.MISSING:
         default = field.default_factory()
     return type(default) is type(value) and bool(default == value)
+
+
+def _refuse_values(cls: type[NeuralModule], args: tuple[Any, ...], settings: Mapping[str, Any]) -> NoReturn:
+    """Refuse a module that is made of values: they go into its call."""
+    ports = [*(["..."] if args else []), *(f"{name}=..." for name in settings)]
+    raise GraphError(
+        f"{cls.__name__} is made of settings, and values are connected when it is called",
+        code="symbolic",
+        fixes=[f"call an object of it: {cls.__name__}()({', '.join(ports)})"],
+    )

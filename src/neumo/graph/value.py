@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from itertools import count
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from neumo.graph.module import NeuralModule, label_of
 from neumo.graph.source import CallSite, Location, caller
-from neumo.types import GraphError, NeuralType, Row
+from neumo.types import GraphError, NeuralType, Row, nearest
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from neumo.graph.nest import Nesting
-    from neumo.types import Environment, NeumoError, Obligation, Reason
+    from neumo.types import Environment, NeumoError, Obligation, Reason, Source
 
 _serials = count()
 _NOTHING: Mapping[str, str] = {}
@@ -64,19 +64,73 @@ class Value:
     def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
         printer.text(repr(self))
 
-    def _no_data(self, *_: object) -> NoReturn:
+    def _no_data(self, *_: object, **__: object) -> NoReturn:
         raise GraphError(
             f"{self.name} is a symbolic value: it has a type but no data to compute with",
             code="symbolic",
+            where=_here(),
             why="Composing only connects modules; numbers exist when an action runs the graph.",
             fixes=["put the computation into a module", "run the graph: NeuralFactory().infer(graph)"],
         )
 
-    __bool__ = __float__ = __int__ = __len__ = _no_data
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __matmul__ = __neg__ = (
-        _no_data
-    )
-    __getitem__ = __iter__ = _no_data
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_") or name in Value.__slots__:
+            raise AttributeError(name)  # copy and pickle ask for these before there is anything
+        raise self._unknown(name)
+
+    def _unknown(self, name: str) -> UnknownAttribute:
+        """Say what an attribute of a tensor, or a field of a struct, is written as instead."""
+        fields = list(getattr(self.type.element, "fields", ()))
+        field = nearest(name, fields)
+        if field is not None:
+            here = "" if field == name else f" and no field {name!r}"
+            return UnknownAttribute(
+                f"{self.name} is a symbolic value: its fields are no attributes{here}",
+                code="symbolic",
+                where=_here(),
+                why=f"Its fields are {', '.join(fields)}; one of them is taken out by a module.",
+                fixes=[f'Pick("{field}")(value=...).value'],
+            )
+        slot = nearest(name, ("name", *Value.__slots__))
+        return UnknownAttribute(
+            f"{self.name} is a symbolic value: it has a type and no {name!r}",
+            code="symbolic",
+            where=_here(),
+            why="Composing only connects modules; numbers exist when an action runs the graph.",
+            fixes=[f"did you mean {slot}?"] if slot else ["put the computation into a module"],
+        )
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> NoReturn:
+        """Refuse what a function of torch is asked to do with a value."""
+        _first((*args, *(kwargs or {}).values()))._no_data()
+
+    __bool__ = __float__ = __int__ = __complex__ = __index__ = __len__ = __round__ = _no_data
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = __rmatmul__ = _no_data
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = _no_data
+    __pow__ = __rpow__ = __neg__ = __pos__ = __abs__ = __invert__ = _no_data
+    __lt__ = __le__ = __gt__ = __ge__ = _no_data
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = __rshift__ = _no_data
+    __getitem__ = __setitem__ = __delitem__ = __iter__ = __contains__ = _no_data
+    __array__ = __array_ufunc__ = __array_function__ = _no_data  # numpy asks for these
+
+
+def _first(arguments: Iterable[Any]) -> Value:
+    """Find the value among the arguments of a function, which may be in a list there."""
+    pending = list(arguments)
+    while not isinstance(found := pending.pop(0), Value):
+        if isinstance(found, list | tuple):
+            pending += cast("Sequence[Any]", found)
+    return found
+
+
+def _here() -> Callable[[], Source | None] | None:
+    """Find the user's line that is running now."""
+    frame = caller()
+    site = None if frame is None else CallSite(frame.f_code, frame.f_lasti)
+    return None if site is None else site.place
 
 
 class Record:
@@ -174,6 +228,10 @@ def _asks(frame: FrameType) -> bool:
     from dis import opname
 
     return "CALL" in opname[frame.f_code.co_code[frame.f_lasti]]
+
+
+class UnknownAttribute(GraphError, AttributeError):
+    """Says that a value is no tensor and no struct; `hasattr` and `getattr` with a default work as ever."""
 
 
 class UnknownOutput(GraphError, AttributeError):

@@ -218,6 +218,9 @@ class Axis:
     def __floordiv__(self, by: int) -> Axis:
         return self._with(self._known() // by, self.clock and self.clock / by)
 
+    def __mod__(self, by: int) -> Axis:
+        return self._with(self._known() % by)
+
     def __truediv__(self, by: object) -> Axis:
         raise ConfigError(
             f"{self} / {by} need not be whole",

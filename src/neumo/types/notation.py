@@ -85,7 +85,9 @@ def element_text(element: Element, *, owners: bool = False, only: frozenset[str]
     if isinstance(element, Struct):
         fields = element.fields.items()
         new = [(name, field) for name, field in fields if element.stated.get(name) != field]
-        parts = [f"{name}={type_text(field, owners=owners, facets=only)}" for name, field in new]
+        parts = [
+            f"{name}={type_text(field, owners=owners, facets=only and only | {'of'})}" for name, field in new
+        ]
     dots = False
     for position, (name, known) in enumerate(facets_of(type(element)).items()):
         value = getattr(element, name)

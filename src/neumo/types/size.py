@@ -309,6 +309,9 @@ class Size:
             return Size.of(self.const // by)
         return _floor(self, by)
 
+    def __mod__(self, by: int) -> Size:
+        return self - self // by * by
+
     def ceildiv(self, by: int) -> Size:
         """Divide and round up, as a padded stride does.
 
