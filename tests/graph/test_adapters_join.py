@@ -72,7 +72,7 @@ def test_what_lies_side_by_side_keeps_its_meaning_where_it_has_one(
 
 
 def test_parts_of_two_clocks_do_not_lie_side_by_side() -> None:
-    given = inputs(mel=MEL[B, F(80), T], slow=Pitch()[B, F(1), T.at(50)])
+    given = inputs(mel=MEL[B, F(80), T(200)], slow=Pitch()[B, F(1), T(200).at(50)])
     for one, two in (("mel", "slow"), ("slow", "mel")):
         with pytest.raises(PortError) as caught:
             ad.Concat(1)(first=getattr(given, one), second=getattr(given, two))

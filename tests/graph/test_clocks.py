@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from neumo.graph.inputs import inputs
 from neumo.graph.module import NeuralModule
 from neumo.graph.relax import relax
 from neumo.graph.signature import Signature
-from neumo.types import Acoustic, Audio, B, F, Mel, PortError, Spectrogram, T, U, Var
+from neumo.types import Acoustic, Audio, B, ConfigError, F, Mel, PortError, Spectrogram, T, U, Var
 
 FRAMES = Mel(rate=22050, hop=256)[B, F(80), T]
 
@@ -109,3 +110,41 @@ def test_what_contradicts_itself_is_gathered_with_the_rest() -> None:
     with collect(raises=False) as errors:
         Vocoder(up=300)(mel=inputs(mel=FRAMES).mel)
     assert [error.code for error in errors] == ["clock"]
+
+
+def test_an_axis_that_states_another_clock_than_its_size_is_refused() -> None:
+    halved = Gives(Acoustic()[B, F(8), T.ceildiv(2).at(100)])
+    with pytest.raises(PortError) as caught:
+        halved(mel=inputs(mel=FRAMES).mel)
+    assert caught.value.what == "Gives.y has 43.0664 steps a second by its size, but its axis says 100"
+    assert Gives(Acoustic()[B, T(None).at(100)])(mel=inputs(mel=FRAMES).mel).y.port
+    assert Gives(Acoustic()[B, T.at(Fraction(22050, 256)), U])(mel=inputs(mel=FRAMES).mel).y.port
+
+
+@dataclass(frozen=True)
+class Stretch(NeuralModule):
+    """With a setting that leaves nothing to contradict."""
+
+    by: int = 2
+    is_open: int = 100
+
+    def signature(self) -> Signature:
+        size = T("said") if self.by == 1 else T * self.by
+        gives = Acoustic()[B, size] if self.by == 1 else Acoustic()[B, size.at(100)]
+        return Signature(takes={"x": Acoustic()[B, T.at(100)]}, gives={"y": gives})
+
+
+def test_a_setting_that_says_nothing_is_not_offered() -> None:
+    with pytest.raises(PortError, match="by its size") as caught:
+        Stretch()(x=inputs(x=Acoustic()[B, T.at(100)]).x)
+    assert caught.value.fixes == ()
+
+
+def test_one_size_of_two_clocks_is_refused_where_it_is_declared() -> None:
+    with pytest.raises(ConfigError) as caught:
+        inputs(mel=Mel(rate=16000, hop=160)[B, F(80), T], fine=Mel(rate=16000, hop=80)[B, F(80), T])
+    assert caught.value.code == "clock"
+    assert "T has 100 steps a second in 'mel' and 200 in 'fine'" in str(caught.value)
+    assert inputs(
+        mel=Mel(rate=16000, hop=160)[B, F(80), T], fine=Mel(rate=16000, hop=80)[B, F(80), U]
+    ).mel.port

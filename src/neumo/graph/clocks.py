@@ -10,29 +10,32 @@ from typing import Any, cast
 from neumo.graph.compose import Call
 from neumo.graph.misuse import place_of
 from neumo.graph.module import NeuralModule, label_of, module_fields
-from neumo.types import Audio, Axis, Kind, NeuralType, PortError, Row, Spectrogram
+from neumo.types import Axis, Kind, NeuralType, PortError, Row, Spectrogram
 from neumo.types.axis import scaled_clock
+from neumo.types.clocks import rate_text
 
 
 def clock_errors(call: Call) -> list[PortError]:
-    """Refuse outputs whose size says another number of steps a second than their rate and hop."""
+    """Refuse outputs whose size says another number of steps a second than they do themselves."""
     if not call.relaxed.keys().isdisjoint(("clock", "rate", "hop")):
         return []
     found: list[PortError] = []
     for port, gives in call.instance.gives.items():
-        element = gives.element
-        if isinstance(element, Audio | Spectrogram) and (axis := _time_axis(gives)) is not None:
-            stated = element.substitute({}, call.env.facets).implied_clock()
+        for axis, stated in _stated(call, gives):
             counted = _counted(call, axis)
-            if None not in (stated, counted) and stated != counted:
-                found.append(_error(call, port, axis, Fraction(stated or 0), Fraction(counted or 0)))
+            if counted is not None and stated != counted:
+                found.append(_error(call, port, axis, stated, counted))
     return found
 
 
-def _time_axis(gives: NeuralType) -> Axis | None:
-    """Give the one axis along time; of two, an element does not say which one it is about."""
+def _stated(call: Call, gives: NeuralType) -> Iterator[tuple[Axis, Fraction]]:
+    """Go through the clocks that axes state, and the one that an element implies where one axis is time."""
     times = [axis for axis in gives.axes if axis.kind is Kind.TIME]
-    return times[0] if len(times) == 1 else None
+    implied = gives.element.substitute({}, call.env.facets).implied_clock() if len(times) == 1 else None
+    for axis in times:
+        stated = axis.clock if implied is None else implied
+        if stated is not None:
+            yield axis, stated
 
 
 def _counted(call: Call, axis: Axis) -> Fraction | None:
@@ -42,12 +45,15 @@ def _counted(call: Call, axis: Axis) -> Fraction | None:
 def _error(call: Call, port: str, axis: Axis, stated: Fraction, counted: Fraction) -> PortError:
     label, size = label_of(call.module), axis.size
     element = call.instance.gives[port].element.substitute({}, call.env.facets)
-    settings = "its rate says" if isinstance(element, Audio) else "its rate and hop say"
+    settings = "its rate and hop say" if isinstance(element, Spectrogram) else "its rate says"
+    if element.implied_clock() is None:
+        settings = "its axis says"
     symbols = sorted(size.symbols() if size is not None else (), key=lambda symbol: symbol.name)
     told = ((symbol, call.env.clock_origin(symbol)[0], call.env.clocks[symbol]) for symbol in symbols)
-    clocks = (f"{symbol} of {source} has {_number(clock)} steps a second" for symbol, source, clock in told)
+    clocks = (f"{symbol} of {source} has {rate_text(clock)} steps a second" for symbol, source, clock in told)
     return PortError(
-        f"{label}.{port} has {_number(counted)} steps a second by its size, but {settings} {_number(stated)}",
+        f"{label}.{port} has {rate_text(counted)} steps a second by its size, "
+        f"but {settings} {rate_text(stated)}",
         code="clock",
         where=place_of(call),
         details=[Row("gives", str(call.env.type(call.instance.gives[port])))],
@@ -70,9 +76,5 @@ def _agrees(call: Call, port: str, settings: dict[str, int]) -> bool:
         gives = module.signature().gives[port]
     except Exception:  # the user's own code, on a setting that nobody has tried
         return False
-    axis, clock = _time_axis(gives), gives.element.substitute({}, call.env.facets).implied_clock()
-    return axis is not None and clock == _counted(call, axis)
-
-
-def _number(clock: Fraction) -> str:
-    return f"{clock}" if clock.denominator == 1 else f"{float(clock):.6g}"
+    clocks = [clock == _counted(call, axis) for axis, clock in _stated(call, gives)]
+    return bool(clocks) and all(clocks)

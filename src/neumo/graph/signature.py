@@ -8,6 +8,7 @@ from functools import cached_property
 from keyword import iskeyword
 
 from neumo.types import GraphError, NeuralType, Obligation, Scheme, Symbol
+from neumo.types.clocks import check_clocks
 from neumo.types.coherence import implied_symbols, substituted
 
 
@@ -50,6 +51,8 @@ class Signature:
         for side in ("takes", "gives") if known else ():
             ports = {name: substituted(port, known) for name, port in getattr(self, side).items()}
             object.__setattr__(self, side, ports)
+        check_clocks(self.takes)
+        check_clocks(self.gives)
 
     @cached_property
     def scheme(self) -> Scheme:

@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Any, Literal, cast
 
 from neumo.types.axis import Axis, Kind, kind_of_name, kinds_fit, scaled_clock
+from neumo.types.clocks import rate_text, symbol_clock
 from neumo.types.element import (
     Any_,
     Audio,
@@ -28,7 +29,7 @@ from neumo.types.element import (
     facets_of,
 )
 from neumo.types.environment import Binding, Environment
-from neumo.types.gap import SizeGap, gap, same_size, slopes
+from neumo.types.gap import SizeGap, gap, same_size
 from neumo.types.notation import facet_text
 from neumo.types.size import Size, Symbol
 from neumo.types.structs import Struct
@@ -128,7 +129,6 @@ CODES: dict[str, str] = {
     "unsolved": "A size cannot be worked out from what is connected.",
 }
 _SAME = Comparison(Outcome.SAME)
-_ONE = Fraction(1)
 
 
 def compare(
@@ -485,7 +485,7 @@ class _Check:
     ) -> None:
         """Refuse a clock; where another connection had told one of the two, it is named."""
         unit = "samples" if isinstance(given.element, Audio) else "frames"
-        sentence = f"It has {_rate_text(have)} {unit} a second, not {_rate_text(wanted)}"
+        sentence = f"It has {rate_text(have)} {unit} a second, not {rate_text(wanted)}"
         symbols = axis.size.symbols() if axis.size is not None and learned else ()
         origin = next(map(self.env.clock_origin, symbols), None)
         reason = self.reason("clock", "clock", "clock", wanted, have, sentence, axis=n, origin=origin)
@@ -493,13 +493,9 @@ class _Check:
 
     def learn(self, size: Size | None, clock: Fraction | None) -> None:
         """Remember the clock of the one symbol that an axis depends on."""
-        if size is None or clock is None:
-            return
-        growth = slopes(size) if size.symbol is None else {size.symbol: _ONE}
-        symbol, slope = next(iter(growth.items())) if len(growth) == 1 else (None, Fraction(0))
-        if not isinstance(symbol, Symbol) or symbol.rigid or slope < 0 or symbol in self.env.clocks:
-            return
-        self.env.bind_clock(symbol, clock if slope == 1 else clock / slope, origin=self.origin)
+        found = None if size is None or clock is None else symbol_clock(size, clock)
+        if found is not None and not found[0].rigid and found[0] not in self.env.clocks:
+            self.env.bind_clock(*found, origin=self.origin)
 
     def miss(self, pair: _Pair, found: SizeGap, code: str = "") -> None:
         if found.kind == "owner" and pair.code == "batch":
@@ -578,11 +574,6 @@ def _letters(axes: tuple[Axis, ...]) -> str:
 def _clause(sentence: str) -> str:
     """Go on with a sentence behind a colon: "It is 3 too long" becomes "it is 3 too long"."""
     return sentence[:1].lower() + sentence[1:] if sentence.startswith(("It ", "Its ", "No ")) else sentence
-
-
-def _rate_text(clock: Fraction) -> str:
-    """Write a rate as people say it: 50, 86.1328."""
-    return f"{clock}" if clock.denominator == 1 else f"{float(clock):.6g}"
 
 
 _ORDER = ("optional", "element", "dtype", "fields", "facet", "axes", "size", "clock")
