@@ -58,6 +58,18 @@ class OnlyLengths(nn.Module):
         return {"lens": (lens - 5) // 3 + 1}
 
 
+class Tagger(nn.Module):
+    """Scores each word, and compares the scores with labels of the same words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.linear = nn.Embedding(10, 8), nn.Linear(8, 4)
+
+    def forward(self, ids: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        scores = self.linear(self.embedding(ids))
+        return nn.functional.cross_entropy(scores.view(-1, 4), labels.view(-1)), scores
+
+
 class Mixed(nn.Module):
     """Whole numbers that are no lengths: they depend on the other rows."""
 
@@ -103,3 +115,10 @@ def test_one_number_that_a_loss_gives_is_a_loss() -> None:
     assert infer_signature(
         nn.GaussianNLLLoss(), (torch.randn(5), torch.randn(5), torch.ones(5))
     ).signature.gives == {"output": Loss()[()]}
+
+
+def test_sizes_that_must_be_one_number_have_one_name() -> None:
+    example = (torch.randint(10, (2, 7)), torch.randint(4, (2, 7)))
+    found = infer_signature(Tagger(), example, names=["loss", "scores"]).signature
+    assert found.takes == {"ids": Ids()[B, T], "labels": Ids()[B, T]}
+    assert found.gives == {"loss": Loss()[()], "scores": Features()[B, T, F(4)]}

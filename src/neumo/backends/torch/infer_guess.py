@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -179,7 +180,7 @@ class Guess:
     def _counted(self, number: int, axes: Sequence[Axis], takes: Mapping[str, NeuralType]) -> Size | None:
         """What an output of whole numbers, one for each row of lengths, are the lengths of."""
         for port, type in takes.items():
-            element: Element = type.element
+            element: Any = type.element
             rows = isinstance(element, Lengths) and type.axes == tuple(axes)
             if rows and isinstance(element.of, Size) and self.run is not None:
                 return fit_lengths(self.run, self.values, port, number, element.of)

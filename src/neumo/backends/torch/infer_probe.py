@@ -62,6 +62,36 @@ def free_axes(run: Run, values: Mapping[str, Tensor], tried: Iterable[Place]) ->
     return found
 
 
+def sizes_that_meet(
+    run: Run, values: Mapping[str, Tensor], inputs: Mapping[str, Sequence[Size]]
+) -> dict[Symbol, Size]:
+    """Find symbols of a trace that must be one number: a call where only one of them changes fails.
+
+    >>> T, U = Symbol("s0"), Symbol("s1")
+    >>> both = {"x": torch.zeros(5), "y": torch.zeros(5)}
+    >>> sizes_that_meet(lambda v: [v["x"] + v["y"]], both, {"x": [T.size], "y": [U.size]})
+    {s1: s0}
+    """
+    places: dict[Symbol, list[Place]] = {}
+    for name, sizes in inputs.items():
+        for axis, size in enumerate(sizes):
+            if size.symbol is not None:
+                places.setdefault(size.symbol, []).append((name, axis))
+    same: dict[Symbol, Size] = {}
+    alone = [symbol for symbol, each in places.items() if not _runs(run, _longer(values, each, 1))]
+    for number, symbol in enumerate(alone):
+        for other in alone[number + 1 :]:
+            if (
+                symbol in same
+                or other in same
+                or _length(values, places[symbol]) != _length(values, places[other])
+            ):
+                continue
+            if _runs(run, _longer(values, [*places[symbol], *places[other]], 1)):
+                same[other] = symbol.size
+    return same
+
+
 def probe(run: Run, values: Mapping[str, Tensor]) -> Probed:
     """Tell which axes may change, and fit the sizes of the outputs."""
     every = [(name, axis) for name, value in values.items() for axis in range(value.dim())]
@@ -165,6 +195,11 @@ def _groups(places: Sequence[Place], values: Mapping[str, Tensor]) -> list[tuple
     groups = [tuple(p for p in places if sizes[p] == sizes[q] and p[1] == q[1]) for q in places]
     groups += [tuple(p for p in places if sizes[p] == sizes[q]) for q in places]
     return list(dict.fromkeys([*groups, *((place,) for place in places)]))
+
+
+def _length(values: Mapping[str, Tensor], places: Sequence[Place]) -> int:
+    name, axis = places[0]
+    return values[name].shape[axis]
 
 
 def _longer(values: Mapping[str, Tensor], places: Iterable[Place], more: int) -> dict[str, Tensor]:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from neumo.backends.torch.infer_guess import Guess
-from neumo.backends.torch.infer_probe import free_axes, probe, widen
+from neumo.backends.torch.infer_probe import free_axes, probe, sizes_that_meet, widen
 from neumo.backends.torch.prove_trace import ByName, NotTraceable, TracedTensor, reason_of, trace
 from neumo.backends.torch.symbolic import Untranslatable, read_size
 from neumo.graph.signature import Signature
@@ -150,7 +150,10 @@ def _traced(
     fixed = [(name, n) for name, sizes in inputs.items() for n, size in enumerate(sizes) if not size.terms]
     if free_axes(call.run, values, fixed):
         raise NotTraceable("a size that may change is fixed in the trace")
-    outputs = [[_read(dim) for dim in tensor.dims] for tensor in made]
+    same = sizes_that_meet(call.run, values, inputs)
+    inputs = {name: [size.substitute(same) for size in sizes] for name, sizes in inputs.items()}
+    read = [[_read(dim) for dim in tensor.dims] for tensor in made]
+    outputs = [[None if size is None else size.substitute(same) for size in sizes] for sizes in read]
     kept = zip(found.outputs, found.operations, strict=True)
     return inputs, outputs, [operation for output, operation in kept if isinstance(output, TracedTensor)]
 

@@ -114,5 +114,6 @@ def joined(name: str, found: Sequence[Found], seconds: float) -> Proof:
     whole = found[0]
     for other in found[1:]:
         whole = whole.merged(other)
-    verdict: Verdict = max((port.verdict for port in whole.ports), key=_ORDER.__getitem__, default="proved")
+    verdicts: list[Verdict] = ["proved", *(port.verdict for port in whole.ports)]
+    verdict = max(verdicts, key=_ORDER.__getitem__)
     return Proof(name, verdict, tuple(whole.ports), whole.reason, tuple(dict.fromkeys(whole.limits)), seconds)

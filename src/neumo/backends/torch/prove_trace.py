@@ -109,7 +109,7 @@ def _read(exported: Any) -> Traced:
 
 def _guards(inputs: Sequence[Any]) -> tuple[Any, ...]:
     """The relations of sizes in the environment that all symbolic sizes of one trace share."""
-    sizes = [size for value in inputs if isinstance(value, Tensor) for size in value.shape]
+    sizes: list[Any] = [size for value in inputs if isinstance(value, Tensor) for size in value.shape]
     shared = next((size.node.shape_env for size in sizes if type(size) is not int), None)
     found = (guard.expr for guard in getattr(shared, "guards", ()))
     return tuple(dict.fromkeys(guard for guard in found if getattr(guard, "free_symbols", None)))
