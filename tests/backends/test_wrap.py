@@ -258,6 +258,25 @@ def test_ports_that_forward_cannot_take_are_refused_at_once(module, takes, words
     assert caught.value.code == "forward"
 
 
+def test_types_of_ports_may_be_written_as_text():
+    wrapped = neumo.wrap(
+        nn.Linear(16, 8), takes={"x": "Features[B, T, F=16]"}, gives={"y": "Acoustic[B, T, F=8]"}
+    )
+    given = inputs(x=Features()[B, T, F(16)])
+    assert str(wrapped(x=given.x).y.type) == "Acoustic[B, T, F=8]"
+    with refused(ConfigError, "no element 'Featurs'"):
+        neumo.wrap(nn.Linear(16, 8), takes={"x": "Featurs[B]"}, gives={"y": Features()[B]})
+    with refused(GraphError, "port 'x' of `takes` is 3, which is not a neural type"):
+        neumo.wrap(nn.Linear(16, 8), takes={"x": 3}, gives={"y": Features()[B]})
+
+
+@pytest.mark.parametrize("gives", [{}, {"y": None}])
+def test_a_module_that_gives_nothing_is_refused(gives):
+    with refused(GraphError, "Linear that gives nothing computes nothing") as caught:
+        neumo.wrap(nn.Linear(16, 8), takes={"x": Features()[B, T, F(16)]}, gives=gives)
+    assert caught.value.code == "wrap"
+
+
 def test_what_is_no_module_is_refused():
     with refused(GraphError, r"not the class LSTM .*make an object of it"):
         neumo.wrap(nn.LSTM, takes={}, gives={})  # type: ignore[arg-type]

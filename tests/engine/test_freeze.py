@@ -126,6 +126,23 @@ def test_a_name_that_means_nothing_is_refused(pattern, words):
     assert caught.value.code == "weight-name"
 
 
+def test_names_may_be_in_a_list_as_a_recipe_has_them():
+    graph, maker = deep_graph(), factory()
+    maker.freeze(graph, ["encoder", "line.linear.bias"])
+    assert {id(module) for module in maker.frozen} == {id(graph.modules["encoder"])}
+    maker.unfreeze(graph, ("encoder",))
+    assert maker.frozen == []
+    with refused(GraphError, "no module 'encodr'"):
+        maker.freeze(graph, ["encodr"])
+
+
+@pytest.mark.parametrize("wrong", [None, 3, nn.Linear(2, 2), {"encoder": True}])
+def test_what_is_no_name_is_refused(wrong):
+    with refused(ConfigError, "is no graph, no module and no name of one") as caught:
+        factory().freeze(deep_graph(), wrong)
+    assert caught.value.code == "weight-name"
+
+
 def test_a_name_needs_something_to_be_looked_up_in():
     with refused(ConfigError, r"'encoder' stands alone.*freeze\(graph, 'encoder'\)"):
         factory().freeze("encoder")

@@ -228,27 +228,27 @@ class NeuralFactory:
         """Count the weights of a module, or of all modules of a graph; a tied weight counts once."""
         return self.session.count_parameters(*_computing(what).values(), trainable_only=trainable_only)
 
-    def freeze(self, *what: NeuralModule | Graph | str) -> None:
+    def freeze(self, *what: NeuralModule | Graph | str | Sequence[str]) -> None:
         """Keep weights and statistics as they are in the trainings to come.
 
         `freeze(encoder, head)` keeps whole modules: they compute as in evaluation. `freeze(graph, "encoder",
         "head.weight", "decoder.*.norm.*")` keeps what the names mean: a module, one weight or layer of it, or
-        all that fit a pattern; `freeze(encoder, "blocks.0")` does so inside one module. A layer of which
-        everything is kept computes as in evaluation, so that the statistics of a batch norm stay; a weight
-        that is tied is kept under both names.
+        all that fit a pattern; `freeze(encoder, "blocks.0")` does so inside one module. Names may be in a
+        list. A layer of which everything is kept computes as in evaluation, so that the statistics of a batch
+        norm stay; a weight that is tied is kept under both names.
 
         Raises `GraphError` with the nearest match for a name or pattern that means nothing.
         """
         self._freeze(what, True)
 
-    def unfreeze(self, *what: NeuralModule | Graph | str) -> None:
+    def unfreeze(self, *what: NeuralModule | Graph | str | Sequence[str]) -> None:
         """Let weights change again; names are as for `freeze`.
 
         A single weight of a frozen module can be let free: it trains alone, the rest stays as it is.
         """
         self._freeze(what, False)
 
-    def _freeze(self, what: Sequence[NeuralModule | Graph | str], frozen: bool) -> None:
+    def _freeze(self, what: Sequence[NeuralModule | Graph | str | Sequence[str]], frozen: bool) -> None:
         for owner, patterns in _with_patterns(what):
             modules = _computing(owner)
             if not patterns:
@@ -410,13 +410,24 @@ def _called(what: Graph | NeuralModule) -> str:
 
 
 def _with_patterns(
-    what: Sequence[NeuralModule | Graph | str],
+    what: Sequence[NeuralModule | Graph | str | Sequence[str]],
 ) -> list[tuple[NeuralModule | Graph, list[str]]]:
-    """Sort modules and graphs, each with the names that stand behind it."""
+    """Sort modules and graphs, each with the names behind it, which may be in lists, as in YAML."""
+    from neumo.graph.graph import Graph
+
     found: list[tuple[NeuralModule | Graph, list[str]]] = []
-    for each in what:
-        if not isinstance(each, str):
+    flat: list[Any] = []
+    for each in cast("Sequence[Any]", what):
+        flat.extend(each if isinstance(each, list | tuple | set | frozenset) else [each])
+    for each in flat:
+        if isinstance(each, NeuralModule | Graph):
             found.append((each, []))
+        elif not isinstance(each, str):
+            raise ConfigError(
+                f"{each!r} is no graph, no module and no name of one",
+                code="weight-name",
+                fixes=['freeze(graph, "encoder"), or freeze(encoder)'],
+            )
         elif found:
             found[-1][1].append(each)
         else:

@@ -12,7 +12,7 @@ from neumo.backends.torch.call import Convention, Outputs, wrapped_convention
 from neumo.backends.torch.registry import check_registered
 from neumo.graph.module import NeuralModule
 from neumo.graph.signature import Signature
-from neumo.types import GraphError, Loss, NeuralType, Struct
+from neumo.types import GraphError, Loss, NeuralType, Struct, parse
 
 __all__ = ["TorchModule", "Wrapped", "wrap"]
 
@@ -20,8 +20,8 @@ __all__ = ["TorchModule", "Wrapped", "wrap"]
 def wrap(
     module: nn.Module,
     *,
-    takes: Mapping[str, NeuralType],
-    gives: Mapping[str, NeuralType | None],
+    takes: Mapping[str, NeuralType | str],
+    gives: Mapping[str, NeuralType | str | None],
     name: str | None = None,
     trainable: bool | None = None,
 ) -> Wrapped:
@@ -42,17 +42,25 @@ def wrap(
     `factory.freeze` does; without a word it is trainable if any of its weights wants a gradient. One that
     gives a loss is a loss.
 
-    Raises `GraphError` if `module` is none, `BackendError` if `forward` does not fit the ports.
+    A type may be written as text: `"Acoustic[B, T, F=8]"`. Raises `GraphError` if `module` is none or `gives`
+    names nothing, `BackendError` if `forward` does not fit the ports.
     """
     if not isinstance(cast(Any, module), nn.Module):
         _refuse_module(module)
     for side, ports in {"takes": takes, "gives": gives}.items():
         if not isinstance(cast(Any, ports), Mapping):
-            Signature(**{side: ports})  # refuses it, in the words of all signatures
+            Signature(**{side: cast(Any, ports)})  # refuses it, in the words of all signatures
+    taken = {port: _type(kind) for port, kind in takes.items()}
+    given = {port: None if kind is None else _type(kind) for port, kind in gives.items()}
+    Signature(
+        taken, {port: kind for port, kind in given.items() if kind is not None}
+    )  # all of them are types
+    if not any(kind is not None for kind in given.values()):
+        _refuse_nothing(module, given)
     starts_frozen = trainable is False
     if trainable is None:
         trainable = any(weight.requires_grad for weight in module.parameters())
-    wrapped = _class_called(type(module).__name__)(module, takes, gives, trainable)
+    wrapped = _class_called(type(module).__name__)(module, taken, given, trainable)
     wrapped.torch_convention(wrapped.signature().takes)  # says now, not in the first step, what does not fit
     wrapped.starts_frozen = starts_frozen
     return wrapped.named(name) if name is not None else wrapped
@@ -235,6 +243,19 @@ def _overridden(cls: type[TorchModule]) -> dict[str, Any]:
 def _is_container(kind: NeuralType) -> bool:
     """Whether a value is a mapping or a list itself, which must not be taken for several outputs."""
     return isinstance(kind.element, Struct) or any(axis.listed for axis in kind.axes)
+
+
+def _type(kind: NeuralType | str) -> NeuralType:
+    return parse(kind) if isinstance(kind, str) else kind
+
+
+def _refuse_nothing(module: nn.Module, gives: Mapping[str, None]) -> NoReturn:
+    raise GraphError(
+        f"a wrapped {type(module).__name__} that gives nothing computes nothing that a graph could use",
+        code="wrap",
+        why=f"None leaves {' and '.join(gives)} out." if gives else (),
+        fixes=["name what forward returns: gives={'y': Features()[B, T, F(8)]}"],
+    )
 
 
 def _refuse_module(given: object) -> NoReturn:
