@@ -113,7 +113,7 @@ SPEECH = {
 
 @settings(max_examples=40, deadline=None)
 @given(
-    seed=st.integers(0, 1000), batch=st.integers(1, 5), samples=st.integers(1, 2000), text=st.integers(1, 9)
+    seed=st.integers(0, 1000), batch=st.integers(1, 5), samples=st.integers(1, 2000), text=st.integers(2, 9)
 )
 def test_the_guards_accept_batches_of_any_size(seed: int, batch: int, samples: int, text: int) -> None:
     accept(SPEECH, example_batch(SPEECH, {"B": batch, "T": samples, "U": text}, seed))
@@ -241,6 +241,16 @@ def test_sizes_that_cannot_be_are_refused() -> None:
         example_batch(types, {"TT": 5})
     with pytest.raises(ConfigError, match="cannot be -1"):
         example_batch(types, {"T": -1})
+    framed = {"text": Ids(Vocab(["<s>", "</s>", "a"], bos=0, eos=1), frame="bos..eos")[B, U]}
+    with pytest.raises(ConfigError, match=r"has a bos and an eos, and\s+would be 1 long"):
+        example_batch(framed, {"U": 1})
+    assert example_batch(framed, {"B": 1, "U": 2})["text"].tolist() == [[0, 1]]
+
+
+def test_types_may_be_texts_and_nothing_else() -> None:
+    assert example_batch({"x": "Audio[B, T]"}, {"B": 2, "T": 5})["x"].shape == (2, 5)
+    with pytest.raises(ConfigError, match="the port x is Audio, which is not a neural type"):
+        example_batch({"x": Audio()})  # type: ignore[dict-item]
 
 
 def test_facets_that_are_sizes_are_kept() -> None:

@@ -14,6 +14,7 @@ from neumo.types import (
     Alignment,
     Audio,
     Axis,
+    ConfigError,
     Durations,
     Ids,
     Image,
@@ -199,6 +200,14 @@ def _frame(maker: Maker, type: NeuralType, vocab: Any, ids: Any) -> None:
         return
     frame = frame if isinstance(frame, str) else ""
     first, _, last = frame.partition("..")
+    both = first and last and vocab.bos is not None and vocab.eos is not None
+    size = type.axes[-1].size
+    if both and ids.shape[-1] < 2 and size is not None and size.terms:
+        raise ConfigError(
+            f"a row of {type} has a bos and an eos, and would be {ids.shape[-1]} long",
+            code="size",
+            fixes=(f"give {type.axes[-1]} a size of 2 or more, or leave it out",),
+        )
     inside = maker.rows.inside(maker.sizes(type), type.rank - 1)
     ends = np.full(ids.shape[:-1], ids.shape[-1]) if inside is None else inside.sum(axis=-1)
     if last and vocab.eos is not None:

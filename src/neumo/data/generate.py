@@ -11,11 +11,11 @@ from neumo.data import example_sizes
 from neumo.data.example_rows import Rows
 from neumo.data.example_sizes import solve_sizes
 from neumo.data.example_values import Maker
-from neumo.types import NeuralType, Size, Struct
+from neumo.types import ConfigError, NeuralType, Size, Struct, parse
 
 
 def example_batch(
-    types: Mapping[str, NeuralType],
+    types: Mapping[str, NeuralType | str],
     sizes: Mapping[str, int] | None = None,
     seed: int = 0,
     *,
@@ -43,12 +43,14 @@ def example_batch(
     labels of their vocabulary with its bos and eos where `frame` says so, probabilities sum to one, durations
     to the size that they expand to.
 
-    A port that takes `many` gets a tuple of two values, a struct a dict, a list axis a list. With
-    `optional=False` ports that may be left out are. `also` lists further sizes that must be at least 1, such
-    as those behind an encoder. The same arguments give the same batch. Raises `ConfigError` for a size that
-    no type mentions, and where the given sizes leave an axis less than nothing.
+    A type may be a text, as in recipes: `"Audio[B, T]"`. A port that takes `many` gets a tuple of two values,
+    a struct a dict, a list axis a list. With `optional=False` ports that may be left out are. `also` lists
+    further sizes that must be at least 1, such as those behind an encoder. The same arguments give the same
+    batch. Raises `ConfigError` for a size that no type mentions, where the given sizes leave an axis less
+    than nothing, and where a row that has both a bos and an eos would be one id long.
     """
-    wanted = {name: type for name, type in types.items() if optional or not type.optional}
+    known = {name: _type(name, type) for name, type in types.items()}
+    wanted = {name: type for name, type in known.items() if optional or not type.optional}
     numbers = solve_sizes(_all_types(wanted.values()), sizes, also)
     rng = np.random.default_rng(seed)
     rows = Rows(_all_types(wanted.values()), numbers, rng, lengths or {})
@@ -64,6 +66,17 @@ def free_sizes(types: Mapping[str, NeuralType]) -> dict[str, int]:
     {'B': 3, 'T': 19}
     """
     return example_sizes.free_sizes(_all_types(types.values()))
+
+
+def _type(name: str, type: Any) -> NeuralType:
+    found = parse(type) if isinstance(type, str) else type
+    if isinstance(found, NeuralType):
+        return found
+    raise ConfigError(
+        f"the port {name} is {type!r}, which is not a neural type",
+        code="signature",
+        fixes=("write the element with its axes, such as Audio(rate=16000)[B, T]",),
+    )
 
 
 def _all_types(types: Any) -> list[NeuralType]:
