@@ -1,5 +1,6 @@
 import pytest
 import torch
+from safetensors import SafetensorError
 from torch import nn
 
 from neumo.backends.torch.save import count, load_state, read_tensors, state_of, write_tensors
@@ -12,6 +13,24 @@ def test_tensors_come_back(tmp_path):
     write_tensors(tmp_path / "x.safetensors", tensors)
     again = read_tensors(tmp_path / "x.safetensors")
     assert all(torch.equal(again[name], value) for name, value in tensors.items())
+
+
+def test_a_path_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
+    with pytest.raises(CheckpointError, match=r"is\s+a\s+folder") as caught:
+        write_tensors(tmp_path, {"a": torch.zeros(1)})
+    assert [fix.text for fix in caught.value.fixes] == [
+        f"factory.save(graph, '{tmp_path}/weights.safetensors')"
+    ]
+    with pytest.raises(CheckpointError, match=r"there\s+is\s+no\s+folder"):
+        write_tensors(tmp_path / "none" / "x.safetensors", {"a": torch.zeros(1)})
+
+    def full(*_: object, **__: object) -> None:
+        raise SafetensorError("No space left on device")
+
+    monkeypatch.setattr("safetensors.torch.save_file", full)
+    with pytest.raises(CheckpointError, match=r"written\s+to\s+x.safetensors:\s+No") as caught:
+        write_tensors(tmp_path / "x.safetensors", {"a": torch.zeros(1)})
+    assert caught.value.code == "checkpoint-path"
 
 
 @pytest.mark.parametrize("content", [b"", b"\x80\x04pickle", b"x" * 100])

@@ -18,9 +18,14 @@ _SMALL = 1 << 20  # numbers that a module may have beyond those of its file befo
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, str] = _NOTHING) -> None:
     """Write named tensors to a safetensors file, with texts as its metadata.
 
-    Weights that share memory are written each on its own.
+    Weights that share memory are written each on its own. Raises `CheckpointError` where nothing can be
+    written.
     """
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
+
+    if path.is_dir() or not path.parent.is_dir():
+        raise _no_place(path)
 
     seen: set[int] = set()
     whole: dict[str, Tensor] = {}
@@ -29,7 +34,28 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str,
         memory = plain.untyped_storage().data_ptr()
         whole[name] = plain.clone() if memory in seen or _is_part(plain) else plain
         seen.add(memory)
-    save_file(whole, str(path), metadata={"format": "pt", **notes})
+    try:
+        save_file(whole, str(path), metadata={"format": "pt", **notes})
+    except SafetensorError as error:
+        raise CheckpointError(
+            f"weights cannot be written to {path.name}: {error}",
+            code="checkpoint-path",
+            where=str(path),
+            fixes=["choose a path on a disk that has room and may be written to"],
+        ) from error
+
+
+def _no_place(path: Path) -> CheckpointError:
+    if path.is_dir():
+        what, fix = f"{path} is a folder, and weights are written to a file", path / "weights.safetensors"
+    else:
+        what, fix = f"weights cannot be written to {path}: there is no folder {path.parent}", None
+    return CheckpointError(
+        what,
+        code="checkpoint-path",
+        where=str(path),
+        fixes=[f"factory.save(graph, {str(fix)!r})" if fix else f"mkdir -p {path.parent}"],
+    )
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
