@@ -152,6 +152,14 @@ def test_a_name_needs_something_to_be_looked_up_in():
         factory().freeze(SquaredError(), "weight")
 
 
+def test_what_has_no_weights_can_be_neither_frozen_nor_let_free():
+    for action in (factory().freeze, factory().unfreeze):
+        with refused(GraphError, "SquaredError has no weights"):
+            action(SquaredError())
+        with refused(GraphError, "PointData has no weights"):
+            action(PointData())
+
+
 def test_a_run_goes_on_with_the_same_weights_frozen_or_not_at_all(tmp_path):
     def run(names, epochs):
         graph, maker = line_graphs(line=Line(norm=True))[0], factory(folder=tmp_path)

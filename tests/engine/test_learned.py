@@ -233,12 +233,68 @@ def test_graphs_of_before_the_training_are_compared_when_they_are_used(
     assert maker.infer(other, rows)
 
 
-def test_a_loop_of_ones_own_saves_what_its_graph_connects(tmp_path: Path) -> None:
+def loop(maker: NeuralFactory, whole: Graph) -> None:
+    """Train a graph in a loop of one's own, for a step."""
+    model, source = whole.to_torch(factory=maker), Lab(points=16).open(0)
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    optimizer = torch.optim.SGD(weights, lr=0.1)
+    batch = source.collate([source.item(index, 0) for index in source.batches(0)[0]])
+    model(**{name: torch.as_tensor(array) for name, array in batch.items()})["loss"].backward()
+    optimizer.step()
+
+
+def test_a_loop_of_ones_own_teaches_the_modules_what_it_connects(tmp_path: Path) -> None:
     line, maker = Line().named("line"), factory()
-    maker.save(graph(line), tmp_path / "own.safetensors")
-    fresh = Line().named("line")
+    early, other = use(line, "one"), use(line, "two")
+    loop(maker, graph(line))
+    maker.save(early, tmp_path / "own.safetensors")
+    assert learned_facets(line) == {"x": Acoustic("one")}
     with pytest.raises(PortError, match="space is two, not one"):
-        factory().load(use(fresh, "two"), tmp_path / "own.safetensors")
-    maker.save(use(line, "one"), tmp_path / "fresh.safetensors")
-    fresh = Line().named("line")
-    assert factory().load(use(fresh, "two"), tmp_path / "fresh.safetensors") == []
+        factory().load(use(Line().named("line"), "two"), tmp_path / "own.safetensors")
+    with pytest.raises(PortError, match=r"learned\s+in\s+training"):
+        maker.infer(other, {"x": np.zeros((2, 3), np.float32)})
+    loop(maker, graph(line))
+    with pytest.raises(PortError, match="space is two, not one"):
+        loop(maker, graph(line, "two"))
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        lambda maker, right, wrong: maker.infer(wrong, {"x": np.zeros((2, 3), np.float32)}),
+        lambda maker, right, wrong: maker.train(graph(wrong.modules["line"], "two"), epochs=1),
+        lambda maker, right, wrong: save_model("never.neumo", wrong, maker),
+        lambda maker, right, wrong: wrong.to_torch(factory=maker),
+    ],
+)
+def test_every_action_knows_what_a_loop_of_ones_own_has_trained(action: Any) -> None:
+    line, maker = Line().named("line"), factory()
+    right, wrong = use(line, "one"), use(line, "two")
+    loop(maker, graph(line))
+    with pytest.raises(PortError, match="space is two, not one"):
+        action(maker, right, wrong)
+
+
+def test_weights_that_no_loop_has_changed_have_learned_nothing(tmp_path: Path) -> None:
+    line, other, maker = Line().named("line"), Line().named("other"), factory()
+    batch = Lab(points=16)()
+    loss = SquaredError()(given=line(x=batch.x).y, wanted=other(x=batch.x).y).loss
+    whole = Graph("fit", "train", {"loss": loss})
+    maker.freeze(other)
+    whole.to_torch(factory=maker)
+    maker.load_weights(whole, maker.weights(whole))
+    maker.save(whole, tmp_path / "fresh.safetensors")
+    assert (learned_facets(line), learned_facets(other)) == ({}, {})
+    assert factory().load(use(Line().named("line"), "two"), tmp_path / "fresh.safetensors", partial=True)
+    loop(maker, whole)
+    maker.save(whole, tmp_path / "own.safetensors")
+    assert (learned_facets(line), learned_facets(other)) == ({"x": Acoustic("one")}, {})
+
+
+def test_a_graph_for_inference_teaches_nothing() -> None:
+    line, maker = Line().named("line"), factory()
+    model = use(line, "one").to_torch(factory=maker)
+    with torch.no_grad():
+        next(model.parameters()).add_(1)
+    assert maker.infer(use(line, "two"), {"x": np.zeros((2, 3), np.float32)})
+    assert learned_facets(line) == {}

@@ -203,6 +203,10 @@ class Session(Protocol):
         """Say whether a module has weights, and none that training would change."""
         ...
 
+    def changed(self, module: NeuralModule) -> bool:
+        """Say whether anything has trained weights of a module since they were drawn or loaded."""
+        ...
+
     def kept(self, module: NeuralModule) -> tuple[bool, frozenset[str]]:
         """Say whether a module was frozen as a whole, and which of its weights and statistics are kept."""
         ...

@@ -25,6 +25,7 @@ from neumo.engine.weight_names import (
     Change,
     Rename,
     check_modules,
+    check_weights,
     owned,
     renamed,
     select,
@@ -34,9 +35,9 @@ from neumo.engine.weight_names import (
 from neumo.graph.learned import (
     Learned,
     check_learned,
+    learn,
     learned_data,
     learned_of,
-    learned_state,
     read_learned,
     set_learned,
 )
@@ -98,6 +99,7 @@ class NeuralFactory:
         self._sources: dict[int, tuple[NeuralModule, DataSource]] = {}
         self._checked: WeakValueDictionary[int, Graph] = WeakValueDictionary()
         self._learned: dict[int, tuple[Learned | None, ...]] = {}  # by its modules, when it was checked
+        self._lent: dict[int, Graph] = {}  # what loops of one's own may train
 
     @property
     def device(self) -> str:
@@ -209,6 +211,7 @@ class NeuralFactory:
         composed. Evaluations and inferences do this themselves. `neumo.graph.rules` has the rules;
         `graph.findings()` lists what they find.
         """
+        self.settle()
         learned = tuple(learned_of(step.module) for step in graph.steps)
         known = id(graph) in self._checked
         if not known or self._learned[id(graph)] != learned:
@@ -217,6 +220,27 @@ class NeuralFactory:
             for note in usage_notes(graph):
                 logging.getLogger("neumo").warning(note)
         self._checked[id(graph)], self._learned[id(graph)] = graph, learned
+
+    def lend(self, graph: Graph) -> None:
+        """Remember a graph that a loop of one's own may train; `graph.to_torch(factory=...)` does it."""
+        if graph.mode != "infer":
+            self._lent[id(graph)] = graph
+
+    def settle(self) -> None:
+        """Let modules that a loop of one's own has trained learn what they were connected to in it.
+
+        Actions and what saves do it themselves. Modules that are frozen, whose weights are those that were
+        drawn or loaded, or that have learned before, learn nothing.
+        """
+        steps = [step for graph in self._lent.values() for step in graph.steps if step.module.trainable]
+        fresh = {id(step.module): step.module for step in steps if learned_of(step.module) is None}
+        taught = {
+            key
+            for key, module in fresh.items()
+            if self.session.changed(module) and not self.session.is_frozen(module)
+        }
+        if taught:
+            learn([step for step in steps if id(step.module) in taught])
 
     def source(self, layer: NeuralModule) -> DataSource:
         """Open the data of a data layer, once for all graphs that use it."""
@@ -251,12 +275,13 @@ class NeuralFactory:
     def _freeze(self, what: Sequence[NeuralModule | Graph | str | Sequence[str]], frozen: bool) -> None:
         for owner, patterns in _with_patterns(what):
             modules = _computing(owner)
+            self.session.build(modules)
+            names = {name: self.session.weight_names(module) for name, module in modules.items()}
             if not patterns:
+                check_weights(names, _called(owner))
                 for module in modules.values():
                     self.session.freeze(module, frozen)
                 continue
-            self.session.build(modules)
-            names = {name: self.session.weight_names(module) for name, module in modules.items()}
             for name, chosen in select(names, patterns, _called(owner)).items():
                 self.session.freeze(modules[name], frozen, chosen)
 
@@ -340,14 +365,12 @@ class NeuralFactory:
     ) -> None:
         """Write the weights of a graph, or of some of its modules by name, to a safetensors file.
 
-        What the modules have learned in training (`learned_facets`) is part of its metadata; of a graph that
-        can be trained, also what it connects to them, as a loop of one's own trains without this factory.
+        What the modules have learned in training (`learned_facets`), in a loop of one's own too, is part of
+        its metadata. Raises `CheckpointError` where nothing can be written.
         """
         chosen = _some(graph, modules)
-        learned = learned_data(chosen)
-        if not isinstance(graph, NeuralModule) and graph.mode != "infer":
-            learned = learned_state(chosen, graph.steps, self.frozen)
-        self.session.save(chosen, Path(path), notes={LEARNED: json.dumps(learned)})
+        self.settle()
+        self.session.save(chosen, Path(path), notes={LEARNED: json.dumps(learned_data(chosen))})
 
     def load(
         self,

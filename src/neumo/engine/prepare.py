@@ -140,6 +140,7 @@ def _subject(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> Sub
     name, loss = find_loss(graph, options.loss)
     steps = needed_steps(graph, [loss])
     check_trained(graph, steps)
+    factory.settle()
     check_learned(steps)
     data = data_step(graph, steps)
     flags = infeasible_flags(steps)

@@ -51,6 +51,12 @@ def select(names: Names, patterns: Iterable[str], owner: str) -> Chosen:
     }
 
 
+def check_weights(names: Names, owner: str) -> None:
+    """Raise `GraphError` where nothing has weights, which could be kept as they are or let free."""
+    if not any(names.values()):
+        raise GraphError(f"{owner} has no weights", code="weight-name")
+
+
 def check_modules(known: Iterable[str], wanted: Iterable[str], owner: str) -> None:
     """Raise `GraphError` with the nearest match if a name is not that of a module."""
     modules = list(known)

@@ -94,6 +94,7 @@ def save_model(
             fixes=["add a graph `infer` with `inputs:`, such as audio and audio_len"],
         )
     steps = [step for graph in whole.graphs.values() for step in graph.steps]
+    factory.settle()
     check_learned(steps)
     usable = Recipe(graphs=graphs, vocabs=whole.vocabs)
     members: dict[str, bytes | Path] = {RECIPE: recipe_text(usable, defaults=True).encode()}

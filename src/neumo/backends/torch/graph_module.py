@@ -61,7 +61,9 @@ def to_torch(graph: Graph, seed: int = 0, factory: NeuralFactory | None = None) 
     _check_feeds(graph, plan)
     session = _session(seed, factory)
     if factory is not None:
+        factory.settle()
         check_learned(graph.steps)
+        factory.lend(graph)
     session.build(plan.modules)
     inferred = {feed.port for feed in used.feeds}
     maybe = {feed.port for feed in plan.feeds if feed.value.type.optional or feed.port not in inferred}
@@ -140,11 +142,11 @@ class TorchGraph(nn.Module):
         for port, slot in program.feeds:
             slots[slot] = given.get(port)
         for call in program.calls:
-            given = self._call(call, [slots[slot] for slot in call.slots])
+            made = self._call(call, [slots[slot] for slot in call.slots])
             if len(call.targets) == 1:
-                slots[call.targets[0]] = given
+                slots[call.targets[0]] = made
             else:
-                for target, value in zip(call.targets, given, strict=True):
+                for target, value in zip(call.targets, made, strict=True):
                     slots[target] = value
             for slot in call.release:
                 slots[slot] = None

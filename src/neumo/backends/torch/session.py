@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from neumo.backends.torch.changes import Changes
 from neumo.backends.torch.device import choose_place
 from neumo.backends.torch.execute import TorchProgram
 from neumo.backends.torch.loader import TorchReader, to_tensor
@@ -81,6 +82,7 @@ class TorchSession:
         self.versions = {"torch": torch.__version__}
         self._built: dict[int, Built] = {}
         self._ties: list[Tie] = []
+        self._changes = Changes()
 
     @property
     def built(self) -> list[NeuralModule]:
@@ -92,6 +94,7 @@ class TorchSession:
         for name, spec in modules.items():
             if id(spec) not in self._built and spec.role not in ("data", "metric"):
                 self._built[id(spec)] = Built(spec, self._make(name or label_of(spec), spec))
+                self._changes.watch(self._built[id(spec)].module.parameters())
                 if getattr(spec, "starts_frozen", False):
                     self.freeze(spec, True)
 
@@ -199,6 +202,11 @@ class TorchSession:
         weights = list(self.implementation(module).parameters())
         return bool(weights) and not any(weight.requires_grad for weight in weights)
 
+    def changed(self, module: NeuralModule) -> bool:
+        """Say whether anything has trained weights of a module since they were drawn or loaded."""
+        known = self._built.get(id(module))
+        return known is not None and self._changes.any(known.module.parameters())
+
     def kept(self, module: NeuralModule) -> tuple[bool, frozenset[str]]:
         """Say whether a module was frozen as a whole, and which of its weights and statistics are kept."""
         self.implementation(module)
@@ -234,6 +242,8 @@ class TorchSession:
                 if follower.starts_at(tie.target, tie.name):
                     followed = self._weight(follower.target, follower.name)
                     tie_weight(followed, self._weight(tie.target, tie.name), transpose=follower.transpose)
+        for known in self._built.values():
+            self._changes.watch(known.module.parameters(), again=False)
 
     def _weight(self, module: NeuralModule, name: str) -> Weight:
         return find_weight(self.implementation(module), name, label_of(module))
@@ -255,7 +265,13 @@ class TorchSession:
         if not partial:
             self._foresee(modules, tensors)
         self.build(modules)
-        return load_state(self._modules(modules), tensors, partial=partial)
+        built = self._modules(modules)
+        left = load_state(built, tensors, partial=partial)
+        for name, module in built.items():
+            top = f"{name}." if name else ""
+            weights = named_weights(module).items()
+            self._changes.watch(weight for key, weight in weights if top + key in tensors)
+        return left
 
     def _foresee(self, modules: Mapping[str, NeuralModule], tensors: Mapping[str, Tensor]) -> None:
         """Refuse modules whose sizes are not those of the weights before their memory is asked for."""
