@@ -271,6 +271,11 @@ def test_lengths_go_along_with_the_marks(frame):
             assert made["ids_len"].tolist() == [n + adapter.longer for n in given["ids_len"].tolist()]
 
 
+def test_what_is_behind_the_new_end_is_written_where_the_ends_are_known():
+    ids, n = torch.tensor([[3, 4], [3, -1]]), torch.tensor([2, 1])
+    assert build(ad.Reframe("none", "bos..", PIECES))(ids, n)[0].tolist() == [[1, 3, 4], [1, 3, 0]]
+
+
 def test_marks_are_added_to_full_rows_without_lengths():
     ids = torch.tensor([[3, 4]])
     assert build(ad.Reframe("none", "bos..", PIECES))(ids)[0].tolist() == [[1, 3, 4]]

@@ -142,6 +142,19 @@ def _has_lists(found: NeuralType) -> bool:
     return any(axis.listed for axis in found.axes)
 
 
+def check_positive(name: str, *numbers: float) -> None:
+    """Refuse settings of an adapter that are not above 0.
+
+    >>> check_positive("a rate", 16000, 0)
+    Traceback (most recent call last):
+        ...
+    neumo.types.errors.ConfigError: ConfigError[field]: a rate is above 0, not 0
+    """
+    for number in numbers:
+        if not 0 < number < float("inf"):
+            raise ConfigError(f"{name} is above 0, not {number:g}", code="field")
+
+
 def short_name(vocab: Vocab) -> str:
     """Name a vocabulary in a few characters: its name, or else its digest."""
     return vocab.name or f"#{vocab.digest}"

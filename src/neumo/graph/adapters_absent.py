@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, Self
 
 from neumo.graph.adapter import FittingAdapter
 from neumo.graph.signature import Signature
-from neumo.types import ANY, Any_, B, ConfigError, Lengths, Mask, NeuralType, PortError
+from neumo.types import ANY, Any_, B, ConfigError, Ids, Lengths, Mask, NeuralType, PortError, Vocab
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,12 @@ class Default(FittingAdapter):
                 code="dtype",
                 fixes=[f"set numbers={wanted}"],
             )
+        if isinstance(found.element, Ids) and not self._is_id(found.element):
+            raise PortError(
+                f"{self.notation()} is neither a label nor the pad of {found.element}",
+                code="adapter",
+                data={"port": "value"},
+            )
         return Signature(
             takes={
                 "value": NeuralType(found.element, found.axes, optional=True),
@@ -51,6 +57,9 @@ class Default(FittingAdapter):
             },
             gives={"value": NeuralType(found.element, found.axes)},
         )
+
+    def _is_id(self, ids: Ids) -> bool:
+        return not isinstance(ids.vocab, Vocab) or 0 <= self.fill < len(ids.vocab) or self.fill == ids.pad
 
     @classmethod
     def propose(cls, wanted: NeuralType, given: NeuralType) -> Iterator[Self]:

@@ -174,12 +174,15 @@ class Reframe(FittingAdapter):
     def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for these ids; `ids_len` is required where the end of a row changes."""
         found = given.get("ids")
+        is_written = (
+            self.adds("eos") != 0 or "ids_len" in given
+        )  # what is behind the new end, whatever it was
         element = Ids(self.vocab, frame=self.source)
         if found is not None and isinstance(found.element, Ids):
-            pad = self.pad if isinstance(found.element.pad, int) else found.element.pad
+            pad = found.element.pad if is_written or found.element.pad is None else self.pad
             element = dataclasses.replace(found.element, vocab=self.vocab, frame=self.source, pad=pad)
         after = U + self.longer
-        behind = self.pad if self.adds("eos") else element.pad  # all behind the new end is written
+        behind = self.pad if is_written else element.pad
         marked = dataclasses.replace(
             element, frame=self.target, pad=behind, shifted=self._shifted(element.shifted)
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from neumo.graph.adapter import ShapedAdapter
+from neumo.graph.adapter import ShapedAdapter, check_positive
 from neumo.graph.signature import Signature
 from neumo.types import B, C, Element, H, Image, Kind, NeuralType, Var, W
 
@@ -21,6 +21,9 @@ class ScalePixels(ShapedAdapter):
 
     source: float
     target: float
+
+    def __post_init__(self) -> None:
+        check_positive("a peak", self.source, self.target)
 
     def signature(self) -> Signature:
         """Take and give an image."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Literal, Self
 
-from neumo.graph.adapter import Adapter, MeasuringAdapter
+from neumo.graph.adapter import Adapter, MeasuringAdapter, check_positive
 from neumo.graph.signature import Signature
 from neumo.types import B, ConfigError, Lengths, NeuralType, Size, SizeGap, T, gap
 
@@ -117,6 +117,9 @@ class Subsample(Adapter):
 
     by: int
     rounding: Literal["ceil", "floor"] = "ceil"
+
+    def __post_init__(self) -> None:
+        check_positive("a stride", self.by)
 
     def signature(self) -> Signature:
         """Take lengths, give shorter ones."""

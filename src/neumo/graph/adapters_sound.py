@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from neumo.graph.adapter import Adapter, ShapedAdapter
+from neumo.graph.adapter import Adapter, ShapedAdapter, check_positive
 from neumo.graph.signature import Signature
 from neumo.types import Audio, B, C, Element, Lengths, NeuralType, T, Var
 
@@ -28,6 +28,9 @@ class Resample(Adapter):
 
     source: int
     target: int
+
+    def __post_init__(self) -> None:
+        check_positive("a rate", self.source, self.target)
 
     def signature(self) -> Signature:
         """Take and give audio with its lengths."""
@@ -67,6 +70,9 @@ class Repeak(ShapedAdapter):
 
     source: float
     target: float
+
+    def __post_init__(self) -> None:
+        check_positive("a peak", self.source, self.target)
 
     def signature(self) -> Signature:
         """Take and give audio."""

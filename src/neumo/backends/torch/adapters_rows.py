@@ -40,6 +40,7 @@ class Reframe(AdapterModule):
         """(B, U), (B,) -> (B, U + longer), (B,)."""
         spec, vocab = self.spec, self.spec.vocab
         rows, size = ids.shape
+        is_told = ids_len is not None
         if ids_len is None:
             ids_len = torch.full((rows,), size, device=ids.device)
         if spec.adds("bos") < 0:
@@ -53,7 +54,7 @@ class Reframe(AdapterModule):
         length = (ids_len + spec.longer).clamp(min=0)
         if spec.adds("eos") > 0:
             ids = ids.scatter(1, (length - 1)[:, None], vocab.eos)
-        if spec.adds("eos"):
+        if is_told:
             ids = ids.masked_fill(~frame_mask(length, ids.shape[1]), spec.pad)
         return ids, length
 
