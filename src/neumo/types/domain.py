@@ -94,7 +94,7 @@ class Image(Element):
     def implied_size(self, kind: Kind) -> tuple[int, str] | None:
         """Its channels are an axis of features."""
         count = _CHANNELS.get(self.channels) if kind is Kind.FEATURE else None
-        return count and (count, "channels")
+        return None if count is None else (count, "channels")
 
 
 @dataclass(frozen=True)

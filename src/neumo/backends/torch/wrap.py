@@ -249,7 +249,7 @@ def _type(kind: NeuralType | str) -> NeuralType:
     return parse(kind) if isinstance(kind, str) else kind
 
 
-def _refuse_nothing(module: nn.Module, gives: Mapping[str, None]) -> NoReturn:
+def _refuse_nothing(module: nn.Module, gives: Collection[str]) -> NoReturn:
     raise GraphError(
         f"a wrapped {type(module).__name__} that gives nothing computes nothing that a graph could use",
         code="wrap",
