@@ -408,6 +408,21 @@ def test_in_evaluation_a_graph_for_both_does_without_what_is_for_training_only()
         trained(x=x)
 
 
+def test_both_modes_of_a_graph_for_both_are_compiled_and_exported() -> None:
+    opened = inputs(x=ROW, aim=ROW)
+    y = Guided()(x=opened.x, aim=opened.aim).y
+    model = to_torch(Graph("guided", "both", {"y": y}))
+    x, one = torch.zeros(2, 3), torch.ones(2, 3)
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    assert compiled(x=x, aim=one)["y"].tolist() == one.tolist()
+    compiled.eval()
+    assert compiled(x=x, aim=one)["y"].tolist() == compiled(x=x)["y"].tolist() == x.tolist()
+    program = torch.export.export(model.eval(), (), {"x": x})
+    assert program.module()(x=one)["y"].tolist() == one.tolist()
+    program = torch.export.export(model.train(), (), {"x": x, "aim": one})
+    assert program.module()(x=x, aim=one)["y"].tolist() == one.tolist()
+
+
 def test_what_a_data_layer_gives_beside_is_not_looked_at() -> None:
     train, _ = line_graphs(PointData(points=4, batch_size=2))
     model, source = to_torch(train), PointData(points=4, batch_size=2).open(0)
@@ -416,3 +431,7 @@ def test_what_a_data_layer_gives_beside_is_not_looked_at() -> None:
     assert model(**{name: torch.as_tensor(array) for name, array in arrays.items()})["loss"].shape == ()
     with refused(GraphError, "the graph takes no input 'itm'"):
         model(itm=1)
+    opened = inputs(x=ROW, other=ROW)
+    used = to_torch(Graph(outputs={"y": Line().named("line")(x=opened.x).y}))
+    with refused(GraphError, "the graph takes no input 'other'"):
+        used(x=torch.zeros(2, 3), other=torch.zeros(2, 3))

@@ -102,7 +102,8 @@ class TorchGraph(nn.Module):
     def __init__(self, plan: Plan, used: Plan, ports: Sequence[str], session: TorchSession) -> None:
         super().__init__()
         self._ports = tuple(ports)
-        given = {port for feed in plan.feeds for port in feed.value.step.outputs}
+        layers = [step for step in (feed.value.step for feed in plan.feeds) if hasattr(step.module, "open")]
+        given = {port for layer in layers for port in layer.outputs}
         self._spare = frozenset(given.difference(ports))  # nothing reads these outputs of a data layer
         self._kept: dict[str, tuple[bool, frozenset[str]]] = {}
         for name, spec in plan.modules.items():
