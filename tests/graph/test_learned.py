@@ -187,7 +187,7 @@ def test_learning_keeps_copies_and_pickles_and_can_be_forgotten() -> None:
 
 def test_a_facet_that_differs_between_two_calls_is_left_open() -> None:
     vocoder = Vocoder(open_rate=False)
-    two = inputs(a=LOG10[B, F(80), T], b=Mel(rate=22050, hop=200, n_mels=80)[B, F(80), U])
+    two = inputs(a=LOG10[B, F(80), T], b=Mel(rate=22050, hop=200, n_mels=80)[B, F(80), T])
     with relax("clock", reason="one of two hops"):
         steps = [vocoder(mel=two.a).audio.step, vocoder(mel=two.b).audio.step]
     assert seen_facets(steps)[id(vocoder)] == {"mel": Mel(rate=22050, n_mels=80)}

@@ -52,7 +52,6 @@ class Signature:
             ports = {name: substituted(port, known) for name, port in getattr(self, side).items()}
             object.__setattr__(self, side, ports)
         check_clocks(self.takes)
-        check_clocks(self.gives)
 
     @cached_property
     def scheme(self) -> Scheme:

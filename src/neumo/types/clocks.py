@@ -1,4 +1,4 @@
-"""Clocks of the symbols of a signature: a size that several ports share has one clock in all of them."""
+"""Clocks of the symbols of a signature: a size that several inputs share has one clock in all of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def symbol_clock(size: Size, clock: Fraction) -> tuple[Symbol, Fraction] | None:
 
 
 def check_clocks(ports: Mapping[str, NeuralType]) -> None:
-    """Refuse ports of one side of a signature whose clocks cannot all be right.
+    """Refuse inputs of a module whose clocks cannot all be right: nothing could be connected to them.
+
+    Values may have equally many steps of two clocks, such as crops: outputs are not held against each other.
 
     >>> from neumo.types.axis import B, T
     >>> from neumo.types.element import Acoustic, Audio
@@ -54,7 +56,7 @@ def _two_clocks(symbol: Symbol, one: tuple[str, Fraction], two: tuple[str, Fract
     return ConfigError(
         f"{symbol} has {rate_text(clock)} steps a second in {port!r} and {rate_text(there)} in {other!r}",
         code="clock",
-        why="A name stands for one size, with one clock, in all ports of a signature.",
+        why="A name stands for one size, with one clock, in all inputs of a module.",
         fixes=(f'give one of them a name of its own, such as T("{symbol.name}2")',),
     )
 
