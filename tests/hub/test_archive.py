@@ -82,6 +82,13 @@ def test_assets_are_carried(tmp_path):
     assert Archive(path).read("assets/tokenizer.model") == b"abc"
 
 
+def test_a_model_is_not_written_in_the_place_of_a_folder(tmp_path):
+    with pytest.raises(CheckpointError, match=r"a\s+model\s+is\s+written\s+to\s+a\s+file") as caught:
+        write_archive(tmp_path, MEMBERS)
+    assert [fix.text for fix in caught.value.fixes] == [f"save_model('{tmp_path}/model.neumo', ...)"]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_failed_save_leaves_the_old_file(model):
     before = model.read_bytes()
     with pytest.raises(FileNotFoundError):

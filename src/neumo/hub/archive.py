@@ -41,9 +41,16 @@ def write_archive(path: str | Path, members: Mapping[str, bytes | Path]) -> str:
     """Write a model file at once or not at all; return its sha256.
 
     `members` maps the names of the layout to their bytes, or to the file that holds them; checksums are
-    added.
+    added. Folders on the way are made. Raises `CheckpointError` where the path is that of a folder.
     """
     path = Path(path)
+    if path.is_dir():
+        raise CheckpointError(
+            f"a model is written to a file, and {path} is a folder",
+            code="checkpoint-path",
+            where=str(path),
+            fixes=[f"save_model({str(path / 'model.neumo')!r}, ...)"],
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     digests: dict[str, str] = {}
