@@ -8,7 +8,7 @@ import pytest
 
 from neumo.graph import adapters as ad
 from neumo.graph.inputs import inputs
-from neumo.types import B, ConfigError, Ids, Lengths, PortError, U
+from neumo.types import ONE, B, ConfigError, F, Features, H, Ids, Lengths, PortError, T, U, W
 
 from .more_specs import PIECES
 
@@ -21,6 +21,8 @@ from .more_specs import PIECES
         (lambda: ad.Repeak(0.0, 1.0), "a peak is above 0, not 0"),
         (lambda: ad.ScalePixels(255.0, float("nan")), "a peak is above 0, not nan"),
         (lambda: ad.Subsample(0), "a stride is above 0, not 0"),
+        (lambda: ad.Transpose("B T T", "T B T"), "not the same axes in two orders"),
+        (lambda: ad.Transpose("1 1", "1 1"), "not the same axes in two orders"),
     ],
 )
 def test_numbers_that_nothing_can_have_are_refused(make: Callable[[], object], what: str) -> None:
@@ -56,3 +58,15 @@ def test_the_old_pad_stays_where_no_end_is_known() -> None:
     assert framed.ids.type.element == Ids(PIECES, pad=-1, frame="bos..")
     with pytest.raises(PortError, match="pad is -1, not 0"):
         ad.Reframe("none", "bos..", PIECES)(ids=given.ids)
+
+
+def test_each_of_several_axes_of_size_one_goes_to_one_place() -> None:
+    assert ad.Transpose("B 1 T 1", "B T 1 1").order == (0, 2, 1, 3)
+    given = inputs(x=Features()[B, ONE, T, ONE])
+    assert str(ad.Transpose("B 1 T 1", "T 1 1 B")(value=given.x).value.type) == "Features[T, 1, 1, B]"
+
+
+def test_a_picture_is_a_row_of_patches() -> None:
+    given = inputs(x=Features()[B, T(H // 16 * (W // 16)), F(64)])
+    record = ad.Transpose("B T F", "T B F")(value=given.x)
+    assert str(record.value.type) == "Features[T=(H//16)*(W//16), B, F=64]"

@@ -40,7 +40,9 @@ class Transpose(FittingAdapter):
     target: str
 
     def __post_init__(self) -> None:
-        if sorted(self.source.split()) != sorted(self.target.split()) or len(set(self.source.split())) < 2:
+        source, target = self.source.split(), self.target.split()
+        is_clear = all(source.count(name) == 1 for name in source if name != "1")
+        if sorted(source) != sorted(target) or len(set(source)) < 2 or not is_clear:
             raise ConfigError(
                 f"{self.source!r} and {self.target!r} are not the same axes in two orders",
                 code="field",
@@ -50,8 +52,11 @@ class Transpose(FittingAdapter):
     @property
     def order(self) -> tuple[int, ...]:
         """Position in the source of each axis of the target, as `permute` functions want it."""
-        names = self.source.split()
-        return tuple(names.index(name) for name in self.target.split())
+        names, found = self.source.split(), list[int]()
+        for name in self.target.split():
+            found.append(names.index(name))
+            names[found[-1]] = ""  # of several axes of size one, each goes to one place
+        return tuple(found)
 
     def ports_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """State the ports for this very element and these sizes."""
