@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from neumo.engine import AdamW, Cosine, NovoGrad
-from neumo.engine.recipe import make_factory, read_actions, run_evaluate, run_train
+from neumo.engine.recipe import make_factory, read_actions, run_evaluate, run_train, section_mistakes
 from neumo.graph.yaml import load_recipe
 from neumo.types import CheckpointError, ConfigError, NeumoError
 
@@ -161,3 +161,35 @@ def test_reading_actions_needs_no_framework(path):
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.strip() == "[]"
+
+
+def mistakes(path, *overrides):
+    with pytest.raises(NeumoError) as caught:
+        load_recipe(path, overrides, sections=section_mistakes) and read_actions(load_recipe(path, overrides))
+    return {each.what: str(each.where) for each in (caught.value.also or (caught.value,))}
+
+
+def test_all_mistakes_of_the_sections_are_told_each_at_its_place(path):
+    found = mistakes(path, "train.epochs=-5", "train.ema=2", "train.freeze=[line, lien]", "train.loss=qq")
+    assert found == {
+        "train.freeze: graph 'train' has no module 'lien'": "command line",
+        "train: epochs=-5 is not above 0": "command line",
+        "EMA: decay=2.0 is not in [0, 1)": "command line",
+        "graph 'train' has no output 'qq'": "command line",
+    }
+
+
+def test_a_mistake_in_a_file_has_its_line_and_its_column(path):
+    def found():
+        return {what: where.partition(f"{path.name}:")[2] for what, where in mistakes(path).items()}
+
+    text = path.read_text()
+    path.write_text(text.replace("AdamW, lr: 5e-2", "AdamW, lr: -1").replace("seed: 4", "seed: -4"))
+    assert found() == {"AdamW: lr=-1.0 is below 0": "25:32", "factory: seed=-4 is below 0": "23:30"}
+    text = text.replace("clip: 5.0", "clip: -1").replace("every_epochs: 2", "every_epochs: 0")
+    path.write_text(text.replace("keep_last: 1", "keep_last: 0"))
+    assert found() == {
+        "train: clip=-1.0 is not above 0": "28:9",
+        "Evaluate: every_epochs=0 is below 1": "30:54",
+        "Checkpoint: keep_last is below 1, so there would be nothing to resume": "31:27",
+    }

@@ -214,12 +214,44 @@ def test_what_a_class_refuses_itself_gets_its_place() -> None:
             if self.size < 0:
                 raise ValueError("below zero")
 
-    for text, what in [("{size: 0}", "size is 0"), ("{size: -1}", "p refuses its settings: below zero")]:
+    for text, what, column in [
+        ("{size: 0}", "size is 0", 8),
+        ("{size: -1}", "p refuses its settings: below zero", 1),
+    ]:
         scope = Scope()
         with pytest.raises(Spoilt):
             read_object(Picky, read_yaml(text, "r.yaml"), scope, "p")
-        assert scope.problems[0].what == what
-        assert str(scope.problems[0].where) == "r.yaml:1:1"
+        assert [problem.what for problem in scope.problems] == [what]
+        assert str(scope.problems[0].where) == f"r.yaml:1:{column}"
+
+
+def test_all_fields_that_a_class_refuses_are_told_each_at_its_value() -> None:
+    @dataclass(frozen=True)
+    class Picky:
+        size: int
+        rate: float = 1.0
+        name: str = "a"
+
+        def __post_init__(self) -> None:
+            if self.rate < 0:
+                raise ConfigError(f"Picky: rate={self.rate} is below 0", code="field")
+            if self.name == "":
+                raise ValueError("name is empty")
+            if self.size < 0:
+                raise ConfigError(f"Picky: size={self.size} is below 0", code="field")
+
+    def problems(text: str) -> list[tuple[str, str]]:
+        scope = Scope()
+        with pytest.raises(Spoilt):
+            read_object(Picky, read_yaml(text, "r.yaml"), scope, "p")
+        return [(problem.what, str(problem.where)) for problem in scope.problems]
+
+    assert problems("{size: -1, rate: -2, name: ''}") == [
+        ("Picky: rate=-2.0 is below 0", "r.yaml:1:18"),
+        ("p refuses its settings: name is empty", "r.yaml:1:28"),
+        ("Picky: size=-1 is below 0", "r.yaml:1:8"),
+    ]
+    assert problems("{size: 1, rate: -2}") == [("Picky: rate=-2.0 is below 0", "r.yaml:1:17")]
 
 
 def test_a_class_without_fields_has_none() -> None:

@@ -17,25 +17,25 @@ Reading and checking the sections needs no framework.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from neumo.engine.callbacks import Callback, Checkpoint, EarlyStop, Evaluate
 from neumo.engine.checkpoint import CheckpointStore
 from neumo.engine.optimizers import EMA, OPTIMIZERS, Optimizer
 from neumo.engine.options import Allowance, NonFinite, TrainOptions
 from neumo.engine.preflight import find_loss
-from neumo.engine.recipe_check import check_best
+from neumo.engine.recipe_check import check_best, place_of, placed
 from neumo.engine.schedules import SCHEDULES, Schedule
 from neumo.engine.verify import Verify
 from neumo.engine.weight_names import check_heads, check_modules
 from neumo.graph.recipe import Recipe, raise_all
-from neumo.graph.yaml_fields import make, read_fields
+from neumo.graph.yaml_fields import attempt, make, read_fields
 from neumo.graph.yaml_read import Node, node_of
 from neumo.graph.yaml_scope import Scope, Spoilt
-from neumo.types.errors import ConfigError, GraphError, NeumoError, did_you_mean
+from neumo.types.errors import ConfigError, NeumoError, did_you_mean
 
 if TYPE_CHECKING:
     from neumo.engine.evaluate import Evaluation
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from neumo.engine.train import TrainResult
 
 RECIPE: Final = "recipe.yaml"  # in the run folder: what was run
+
+Keys: TypeAlias = tuple[str | int, ...]  # the way to a value of a recipe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,6 +169,9 @@ class TrainSettings:
         return self.evaluate if isinstance(self.evaluate, tuple) else (self.evaluate,)
 
 
+_DEFAULTS: Final = vars(TrainSettings())
+
+
 @dataclass(frozen=True, kw_only=True)
 class EvaluationSettings:
     """The section `evaluate`: which graph, and with which weights (the run folder's, if none are named)."""
@@ -196,23 +201,17 @@ def read_actions(recipe: Recipe) -> Actions:
     >>> read_actions(Recipe(graphs={}, actions=asked)).optimizer.lr
     0.002
 
-    Raises `ConfigError` for unknown keys, kinds, graphs and modules, with the nearest match.
+    Raises an error with all mistakes, each at its place: unknown keys, kinds, graphs and modules, with the
+    nearest match, and settings that a training would refuse.
     """
-    train = recipe.section("train", TrainSettings)
-    evaluate = recipe.section("evaluate", EvaluationSettings)
-    for name in (train.graph, evaluate.graph, *(each.graph for each in train.evaluations(recipe))):
-        if name is not None:
-            recipe.graph(name)
-    _check_names(recipe, train)
     actions = Actions(
         recipe.section("factory", FactorySettings),
-        train,
-        evaluate,
+        recipe.section("train", TrainSettings),
+        recipe.section("evaluate", EvaluationSettings),
         _of_kind(recipe, "optimizer", OPTIMIZERS),
         _of_kind(recipe, "schedule", SCHEDULES),
     )
-    if recipe.graphs and recipe.actions.get("train"):
-        _check_options(recipe, actions)
+    raise_all(_mistakes(recipe, actions), str(recipe.path or "the recipe"))
     return actions
 
 
@@ -243,13 +242,78 @@ def section_mistakes(recipe: Recipe) -> list[NeumoError]:
     return found
 
 
-def _check_options(recipe: Recipe, actions: Actions) -> None:
+def _mistakes(recipe: Recipe, actions: Actions) -> list[NeumoError]:
+    """List what is wrong with sections that can be read: unknown names, and settings that are refused."""
+    found = [*_unknown_graphs(recipe, actions)]
+    if not found and recipe.graphs:
+        found += _unknown_modules(recipe, actions.train)
+        if recipe.actions.get("train"):
+            found += _refused_options(recipe, actions)
+    return found
+
+
+def _unknown_graphs(recipe: Recipe, actions: Actions) -> Iterator[NeumoError]:
+    train = actions.train
+    named: list[tuple[str | None, Keys]] = [(train.graph, ("train", "graph"))]
+    named += [
+        (each.graph, ("train", "evaluate", number, "graph"))
+        for number, each in enumerate(train.evaluations(recipe))
+    ]
+    for name, keys in [*named, (actions.evaluate.graph, ("evaluate", "graph"))]:
+        if name is not None:
+            yield from _refusal(recipe, keys, recipe.graph, name)
+
+
+def _unknown_modules(recipe: Recipe, train: TrainSettings) -> Iterator[NeumoError]:
+    """Find names of modules that the section gets wrong; their weights are looked for when they are built."""
+    if not train.freeze and not train.ties and not (train.start and train.start.modules):
+        return
+    graph = recipe.graph(train.graph or _usual(recipe, "train"))
+    modules = [name for name, module in graph.modules.items() if module.role not in ("data", "metric")]
+    for number, pattern in enumerate(train.freeze):
+        owner = f"train.freeze: graph {graph.name!r}"
+        yield from _refusal(recipe, ("train", "freeze", number), check_heads, modules, [pattern], owner)
+    for number, name in enumerate(train.start.modules if train.start is not None else ()):
+        keys = ("train", "weights", "modules", number)
+        owner = f"train.weights: graph {graph.name!r}"
+        yield from _refusal(recipe, keys, check_modules, modules, [name], owner)
+    for number, tie in enumerate(train.ties):
+        for side in ("weight", "to"):
+            head = getattr(tie, side).partition(".")[0]
+            keys = ("train", "tie", number, side)
+            owner = f"train.tie: graph {graph.name!r}"
+            yield from _refusal(recipe, keys, check_modules, modules, [head], owner)
+
+
+def _refused_options(recipe: Recipe, actions: Actions) -> Iterator[NeumoError]:
     """Make what the training would be told, so that `check` refuses all that `train` would."""
-    told = actions.train.epochs is not None or actions.train.max_steps is not None
-    train = actions.train if told else replace(actions.train, epochs=1)
-    _ = _options(recipe, replace(actions, train=train), None, ()).average
-    find_loss(recipe.graph(train.graph or _usual(recipe, "train")), train.loss)
-    check_best(recipe, actions)
+    given = {key: value for key, value in _plain(actions.train).items() if value != _DEFAULTS[key]}
+
+    def made(**settings: Any) -> TrainOptions:
+        told = "epochs" in settings or "max_steps" in settings
+        train = TrainSettings(**({} if told else {"epochs": 1}), **settings)
+        options = _options(recipe, replace(actions, train=train), None, ())
+        _ = options.average
+        return options
+
+    for name, error in attempt(made, given)[1]:
+        if not isinstance(error, NeumoError):
+            raise error
+        yield placed(error, place_of(recipe, "train", *([name] if name else []), named_in=error.what))
+    graph = recipe.graph(actions.train.graph or _usual(recipe, "train"))
+    lost = list(_refusal(recipe, ("train", "loss"), find_loss, graph, actions.train.loss))
+    keys = ("train", "graph") if lost and lost[0].code == "mode" else ("train", "loss")
+    yield from (placed(error, place_of(recipe, *keys)) for error in lost)
+    if not lost:
+        yield from _refusal(recipe, (), check_best, recipe, actions)
+
+
+def _refusal(recipe: Recipe, keys: Keys, check: Callable[..., object], *given: Any) -> Iterator[NeumoError]:
+    """Give the error that a check raises, with its place in the recipe."""
+    try:
+        check(*given)
+    except NeumoError as error:
+        yield placed(error, place_of(recipe, *keys)) if keys else error
 
 
 def trained_graph(recipe: Recipe, actions: Actions) -> str | None:
@@ -358,23 +422,6 @@ def _evaluation(recipe: Recipe, settings: EvaluateSettings) -> Evaluate:
 
 def _plain(settings: Any) -> dict[str, Any]:
     return {field.name: getattr(settings, field.name) for field in fields(settings)}
-
-
-def _check_names(recipe: Recipe, train: TrainSettings) -> None:
-    """Check the modules that the section names; their weights are looked for when they are built."""
-    ties = [name for tie in train.ties for name in (tie.weight, tie.to)]
-    starts = train.start.modules if train.start is not None else ()
-    if not train.freeze and not ties and not starts:
-        return
-    graph = recipe.graph(train.graph or _usual(recipe, "train"))
-    modules = [name for name, module in graph.modules.items() if module.role not in ("data", "metric")]
-    try:
-        check_heads(modules, train.freeze, f"train.freeze: graph {graph.name!r}")
-        check_modules(modules, starts, f"train.weights: graph {graph.name!r}")
-        heads = [name.partition(".")[0] for name in ties]
-        check_modules(modules, heads, f"train.tie: graph {graph.name!r}")
-    except GraphError as error:
-        raise ConfigError(error.what, code=error.code, details=error.details, fixes=error.fixes) from None
 
 
 def _usual(recipe: Recipe, *names: str) -> str | None:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from neumo.engine.preflight import find_loss
 from neumo.graph.recipe import Recipe
 from neumo.graph.rules import Finding, Purpose, find, find_between
 from neumo.types import Loss
-from neumo.types.errors import ConfigError, did_you_mean
+from neumo.types.errors import ConfigError, GraphError, NeumoError, did_you_mean
 
 if TYPE_CHECKING:
     from neumo.engine.recipe import Actions
     from neumo.graph.graph import Graph
     from neumo.graph.module import Metric, NeuralModule
     from neumo.graph.value import Value
-    from neumo.graph.yaml_read import Node
+    from neumo.graph.yaml_read import Node, YamlPlace
 
 
 def recipe_findings(
@@ -84,7 +85,7 @@ def check_best(recipe: Recipe, actions: Actions) -> None:
         raise ConfigError(
             f"train.evaluate.best is {asked.best!r}, and graph {asked.graph!r} gives no such figure",
             code="metric",
-            where=_place(recipe, "train", "evaluate", number, "best"),
+            where=place_of(recipe, "train", "evaluate", number, "best"),
             details=[f"it gives {', '.join(given) or 'nothing'}"],
             fixes=did_you_mean(asked.best, given),
         )
@@ -105,7 +106,7 @@ def check_early_stop(recipe: Recipe, actions: Actions) -> None:
         raise ConfigError(
             f"train.early_stop waits for {stop.metric!r}, and no evaluation gives that figure",
             code="metric",
-            where=_place(recipe, "train", "early_stop", 0, "metric"),
+            where=place_of(recipe, "train", "early_stop", 0, "metric"),
             details=[f"they give {', '.join(known) or 'nothing'}"],
             fixes=did_you_mean(stop.metric, known),
         )
@@ -122,12 +123,44 @@ def _is_loss(value: Value) -> bool:
     return isinstance(value.type.element, Loss)
 
 
-def _place(recipe: Recipe, *keys: str | int) -> Any:
-    """Find the place of a value in the recipe's text, as far as it is written there."""
+def place_of(recipe: Recipe, *keys: str | int, named_in: str = "") -> YamlPlace | str | None:
+    """Find the place of a value in the recipe's text, as far as it is written there.
+
+    `named_in` is the text of a mistake: a setting below the keys that it names, best as `name=value`, is the
+    place.
+    """
     node: Node | None = recipe.tree
     if node is None:
         return None if recipe.path is None else str(recipe.path)
     for key in keys:
         there = node.is_list if isinstance(key, int) else node.is_map and key in node.data
         node = cast("Node", node.data[key]) if there else node
-    return node.place
+    inner = (_named(node, named_in, end) for end in ("=", r"(?!\w)")) if named_in else ()
+    for found in inner:
+        if found is not None:
+            return found.place
+    return node.key if node.is_map else node.place
+
+
+def _named(node: Node, text: str, end: str) -> Node | None:
+    """Find the setting that a text names, followed by `end`, in a mapping or in what it holds."""
+    for name, child in node.children.items():
+        if re.search(rf"(?<![\w.]){re.escape(name)}{end}", text):
+            return child
+    below = (_named(child, text, end) for child in [*node.children.values(), *node.items])
+    return next((found for found in below if found is not None), None)
+
+
+def placed(error: NeumoError, where: YamlPlace | str | None) -> NeumoError:
+    """Give an error of what a recipe says the place where it says so."""
+    kind = ConfigError if type(error) is GraphError else type(error)
+    return kind(
+        error.what,
+        code=error.code,
+        where=error.where if where is None else where,
+        details=error.details,
+        why=error.why,
+        path=error.path,
+        fixes=error.fixes,
+        data=error.data,
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 import sys
 import types
 import typing
@@ -91,16 +92,56 @@ def read_fields(
 
 
 def make(call: Callable[..., Made], values: Mapping[str, Any], node: Node, scope: Scope, label: str) -> Made:
-    """Call a class (or a preset) with read fields; what it refuses gets the place of `node`."""
+    """Call a class (or a preset) with read fields; what it refuses gets its place, or that of `node`."""
     if _refuse_missing(call, values, node, scope, label):
         raise Spoilt
-    try:
-        return call(**values)
-    except NeumoError as error:
-        scope.note(error, node.key)
-    except (TypeError, ValueError) as error:
-        scope.refuse(f"{label} refuses its settings: {error}", node.key)
+    made, refused = attempt(call, values)
+    if made is not None:
+        return made
+    for field, error in refused:
+        child = node.children.get(field)
+        if isinstance(error, NeumoError):
+            scope.note(error, node.key if child is None else child.place)
+        else:
+            place = node.key if child is None else child.place
+            scope.refuse(f"{label} refuses its settings: {error}", place)
     raise Spoilt
+
+
+Refusals = list[tuple[str, Exception]]  # what a class refuses, by the field that the error names, "" if none
+
+
+def attempt(call: Callable[..., Made], values: Mapping[str, Any]) -> tuple[Made | None, Refusals]:
+    """Call something with fields; where it refuses one, leave that one out to find what else it refuses.
+
+    >>> from neumo.graph.adapters import Resample
+    >>> attempt(Resample, {"source": 8000, "target": 16000})
+    (Resample(source=8000, target=16000), [])
+    """
+    left, refused = dict(values), list[tuple[str, Exception]]()
+    while True:
+        try:
+            made = call(**left)
+        except (NeumoError, TypeError, ValueError) as error:
+            if refused and isinstance(error, TypeError):
+                return None, refused  # what was left out is needed
+            field = _named_in(error, left)
+            refused.append((field, error))
+            if not field:
+                return None, refused
+            del left[field]
+        else:
+            return (None if refused else made), refused
+
+
+def _named_in(error: Exception, values: Collection[str]) -> str:
+    """Find the field that an error is about: it writes `name=value`, or the name in its sentence."""
+    text = error.what if isinstance(error, NeumoError) else str(error)
+    for pattern in (r"(?<![\w.]){}=", r"(?<!\w)(?i:{})(?!\w)"):
+        found = [name for name in values if re.search(pattern.format(re.escape(name)), text)]
+        if found:
+            return found[0]
+    return ""
 
 
 def _refuse_missing(call: Any, given: Collection[str | None], node: Node, scope: Scope, label: str) -> bool:
