@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
+import neumo
+from neumo.graph import adapters
 from neumo.graph.adapters import LogSoftmax, RemapIds
 from neumo.graph.candidates import Surroundings
+from neumo.graph.compose import Mismatch, compose
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
 from neumo.graph.module import NeuralModule
+from neumo.graph.pasted import pasted_chain
 from neumo.graph.rules import RULES, find
 from neumo.graph.signature import Signature
 from neumo.graph.value import Record
-from neumo.graph.ways_out import Advice
+from neumo.graph.ways_out import Advice, Way
 from neumo.types import (
     ONE,
     Acoustic,
@@ -323,6 +328,53 @@ def test_every_way_out_that_is_offered_can_be_taken(case: Wrong) -> None:
 def test_what_was_not_known_before_is_told_with_the_fix() -> None:
     ((_, (way, *_)),) = ways_of(refuse(WRONG["rate, and a peak that nobody knows"]))
     assert way.note == "fits, assuming peak = 1.0"
+
+
+VOCABS = {
+    "en": EN,
+    "en_sorted": EN_SORTED,
+    "abc": AB,
+    "cba": BA,
+    "more": MORE,
+    "pieces": PIECES,
+    "tags": TAGS,
+}
+
+
+@pytest.mark.parametrize("case", WRONG.values(), ids=WRONG)
+def test_the_code_of_a_way_out_can_be_pasted(case: Wrong) -> None:
+    data = inputs(**case.given, **case.around)
+    names = {"data": data, "neumo": neumo, **VOCABS}
+    call = refused_call(Port(case.wanted), {port: data[port] for port in case.given}, names)
+    advice = Advice(call, Surroundings(call))
+    repaired: dict[str, Any] = dict(call.inputs)
+    for mismatch, way in [(found, list(advice.ways(found))) for found in call.mismatches][:1]:
+        for each in way:
+            if each.chain and each.behind is None:
+                code = pasted_chain(advice.around, mismatch.port, mismatch.value, each.chain)
+                again = {**repaired, **pasted(code, names, mismatch, each, case.given)}
+                compose(Port(case.wanted), again, None, {})
+
+
+def pasted(
+    code: str, names: dict[str, Any], mismatch: Mismatch, way: Way, ports: Iterable[str]
+) -> dict[str, Any]:
+    """Run the lines of a way out, and give the arguments that they are for."""
+    assert code, "a way out without code"
+    assert max(map(len, code.splitlines())) <= 89
+    space = {**vars(adapters), **names}
+    *lines, last = code.splitlines()
+    if last.startswith(f"{mismatch.port}="):
+        exec("\n".join(lines), space)
+        arguments = eval(f"dict({last})", space)
+    else:
+        exec(code, space)
+        arguments = {mismatch.port: space[last.partition(" ")[0]][way.chain[-1].adapter.exit]}
+    for applied in way.chain:
+        connected = [(value.port, port) for value, port, _ in applied.passed if value.port in ports]
+        records = [space[name] for name in ("converted_2", "converted") if name in space]
+        arguments |= {name: next(r for r in records if port in r)[port] for name, port in connected}
+    return arguments
 
 
 NEVER = {

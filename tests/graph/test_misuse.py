@@ -11,6 +11,8 @@ import torch
 from neumo.graph.adapters import Pick
 from neumo.graph.collect import collect
 from neumo.graph.inputs import inputs
+from neumo.graph.module import NeuralModule
+from neumo.graph.signature import Signature
 from neumo.types import (
     Acoustic,
     Audio,
@@ -402,3 +404,37 @@ def test_what_nothing_gives_comes_from_outside() -> None:
     assert [fix.text for fix in caught.value.fixes] == [
         "declare it as an open input: inputs(n=Acoustic()[B, F(8), U])"
     ]
+
+
+def test_an_output_of_a_module_that_was_not_called_is_refused_with_the_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def build() -> None:
+        layer = SpeechData(EN)
+        MelSpectrogram()(audio=layer.audio, audio_len=layer.audio_len)
+
+    error = refused("misuse_not_called", build, monkeypatch)
+    assert error.code == "uncalled"
+    assert error.fixes[0].text == "call it, and keep what it gives: batch = layer(); batch.audio"
+    with pytest.raises(
+        GraphError, match="MelSpectrogram is a module; mel is what a call of it gives"
+    ) as caught:
+        _ = MelSpectrogram().mel
+    assert "batch = MelSpectrogram(...)(audio=..., audio_len=...)" in caught.value.fixes[0].text
+
+
+def test_what_a_module_has_not_is_a_plain_attribute_error() -> None:
+    module = MelSpectrogram()
+    with pytest.raises(AttributeError, match="'MelSpectrogram' object has no attribute 'nothing'"):
+        _ = module.nothing
+    assert not hasattr(module, "mel")
+    assert getattr(module, "audio", None) is None  # a port that it takes
+
+
+def test_a_signature_that_asks_for_what_is_not_there_says_so() -> None:
+    class Unfinished(NeuralModule):
+        def signature(self) -> Signature:
+            return Signature(gives={"x": Mel()[B, F(self.width), T]})
+
+    with pytest.raises(AttributeError, match="no attribute 'x'"):
+        _ = Unfinished().x

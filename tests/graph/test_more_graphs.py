@@ -257,7 +257,7 @@ def a_pooled_sentence_for_its_words() -> None:
 
 WRONG: list[tuple[Callable[[], None], str, str, str]] = [
     (swapped_lengths, "lengths", "it counts symbols, not frames", "log_probs_len=states.encoded_len"),
-    (swapped_scores_and_targets, "element", "Ids is not LogProbs", "log_probs=scores.log_probs"),
+    (swapped_scores_and_targets, "element", "Ids is not LogProbs", "exchange log_probs and targets"),
     (stale_by_four, "lengths", "4 times too long", "log_probs_len=states.encoded_len"),
     (upper_case_targets, "vocab", "'A', 'B', 'C'", "build SpeechData with vocab=en"),
     (targets_that_hold_blanks, "vocab", "1 more behind them: '<blank>'", "build SpeechData with vocab=en"),

@@ -16,6 +16,7 @@ from neumo.graph.module import NeuralModule
 from neumo.graph.multi import MultiData
 from neumo.graph.relax import relax
 from neumo.graph.signature import Signature
+from neumo.graph.value import Record
 from neumo.graph.ways_out import Advice
 from neumo.types import (
     Acoustic,
@@ -31,6 +32,7 @@ from neumo.types import (
     Loss,
     Mask,
     Mel,
+    NeuralType,
     PortError,
     Score,
     Spectrogram,
@@ -40,6 +42,7 @@ from neumo.types import (
     Var,
 )
 
+from .apply_fixes import apply, refused_call, ways_of
 from .more_specs import Sum
 from .specs import DE, EN, CTCHead, CTCLoss, Down, SpeechData, SumLoss
 from .test_fixes_apply import PIECES, Port
@@ -84,12 +87,11 @@ def test_swapped_values_are_each_offered_for_the_other_port() -> None:
     assert offered == [["log_probs_len=states.encoded_len"], ["targets_len=batch.text_len"]]
 
 
-def test_what_is_written_already_is_not_offered() -> None:
+def test_two_values_in_each_others_place_are_one_mistake() -> None:
     with pytest.raises(PortError) as caught:
         swapped_scores_and_targets()
-    errors = [caught.value, *caught.value.also]
-    offered = [[fix.text for fix in error.fixes] for error in errors]
-    assert offered == [["log_probs=scores.log_probs"], ["targets=batch.text"]]
+    assert [fix.code for fix in caught.value.fixes] == ["log_probs=scores.log_probs, targets=batch.text"]
+    assert caught.value.also == ()
 
 
 def test_one_of_several_values_is_pointed_at_and_replaced_alone() -> None:
@@ -388,3 +390,105 @@ def test_an_adapter_that_only_fits_alone_is_not_named() -> None:
     with pytest.raises(PortError) as caught:
         port(ids=data.ids, x=data.x)
     assert "makes what is wanted" not in str(caught.value)
+
+
+def compared() -> dict[str, NeuralType]:
+    return {
+        "hypothesis": Hypotheses(EN)[B, U],
+        "hypothesis_len": Lengths(U)[B],
+        "reference": Ids(EN)[B, U("R")],
+        "reference_len": Lengths(U("R"))[B],
+    }
+
+
+HEARD = {
+    "text": Ids(EN)[B, U],
+    "text_len": Lengths(U)[B],
+    "heard": Hypotheses(EN)[B, T],
+    "heard_len": Lengths(T)[B],
+}
+
+
+@dataclass(frozen=True)
+class Compare(NeuralModule):
+    """Compares what was found with what is right."""
+
+    role = "metric"
+
+    def signature(self) -> Signature:
+        return Signature(takes=compared(), gives={"errors": Score()[()]})
+
+
+def fixes_of(module: NeuralModule, data: Record, **given: str) -> list[tuple[str, str]]:
+    call = refused_call(module, {port: data[name] for port, name in given.items()}, {"data": data})
+    ((mismatch, ways),) = ways_of(call)
+    for way in ways:
+        apply(call, mismatch, way)
+    return [(way.text, way.code) for way in ways]
+
+
+def test_two_values_that_stand_in_each_others_place_are_exchanged_with_their_lengths() -> None:
+    found = fixes_of(
+        Compare(),
+        inputs(**HEARD),
+        hypothesis="text",
+        hypothesis_len="text_len",
+        reference="heard",
+        reference_len="heard_len",
+    )
+    assert found == [
+        (
+            "exchange hypothesis and reference, and hypothesis_len and reference_len",
+            "hypothesis=data.heard, hypothesis_len=data.heard_len,"
+            " reference=data.text, reference_len=data.text_len",
+        )
+    ]
+
+
+def test_two_values_without_lengths_are_exchanged_alone() -> None:
+    port = Port({"x": Mel()[B, F, T], "y": Audio()[B, U], "z": Loss()[()]})
+    data = inputs(x=Audio()[B, T], y=Mel()[B, F(8), U], z=Loss()[()])
+    assert fixes_of(port, data, x="x", y="y", z="z") == [("exchange x and y", "x=data.y, y=data.x")]
+
+
+def test_a_metric_of_its_own_hypothesis_is_given_the_reference_of_the_data() -> None:
+    found = fixes_of(
+        Compare(),
+        inputs(**HEARD),
+        hypothesis="heard",
+        hypothesis_len="heard_len",
+        reference="heard",
+        reference_len="text_len",
+    )
+    assert found == [("reference=data.text", "")]
+
+
+def test_the_reference_of_the_data_comes_with_its_lengths() -> None:
+    found = fixes_of(
+        Compare(),
+        inputs(other=Lengths(T("T4"))[B], **HEARD),
+        hypothesis="heard",
+        hypothesis_len="heard_len",
+        reference="heard",
+        reference_len="other",
+    )
+    assert found == [("reference=data.text, reference_len=data.text_len", "")]
+
+
+def test_nothing_completes_the_mistake_where_data_brings_nothing_along() -> None:
+    found = fixes_of(
+        Compare(),
+        inputs(other=Lengths(U)[B], heard=HEARD["heard"], heard_len=HEARD["heard_len"]),
+        hypothesis="heard",
+        hypothesis_len="heard_len",
+        reference="heard",
+        reference_len="other",
+    )
+    assert found == []
+
+
+def test_what_data_brings_along_comes_before_what_a_model_found() -> None:
+    data = inputs(**HEARD)
+    with pytest.raises(PortError) as caught:
+        Compare()(hypothesis=data.heard, hypothesis_len=data.heard_len, reference_len=data.text_len)
+    assert [fix.text for fix in caught.value.fixes] == ["reference=data.text"]

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 from neumo.graph.compose import Call, try_types
 from neumo.graph.order import order_steps
 from neumo.graph.value import Record, Step, Value, values_of
-from neumo.types import Environment, GraphError, NeumoError, NeuralType, Outcome, compare, did_you_mean
+from neumo.types import (
+    Environment,
+    GraphError,
+    Hypotheses,
+    NeumoError,
+    NeuralType,
+    Outcome,
+    compare,
+    did_you_mean,
+)
 
 if TYPE_CHECKING:
     from neumo.graph.graph import Graph
@@ -53,18 +62,34 @@ class Surroundings:
             found.append(value)
         self.steps: list[Step] = order_steps(value.step for value in found)
         self.values: list[Value] = [v for step in self.steps for v in step.outputs.values()][-MOST_VALUES:]
+        self._found_by_models: set[int] = set()  # steps: computed with weights, or decoded
+        for step in self.steps:
+            is_model = step.module.trainable or step.module.role == "decoder"
+            if is_model or any(id(value.step) in self._found_by_models for _, value in step.edges()):
+                self._found_by_models.add(id(step))
+
+    def is_found(self, value: Value) -> bool:
+        """Say whether a model had a part in a value: it is no answer that data brings along."""
+        return id(value.step) in self._found_by_models or isinstance(value.type.element, Hypotheses)
 
     def spell(self, value: Value) -> str:
         """Write a value as the caller would: `enc.encoded_len`, or by module where no variable holds it."""
         return self.spelled.get((id(value.step), value.port), value.name)
 
     def fitting(self, port: str, wanted: NeuralType, env: Environment) -> list[Value]:
-        """List the values that fit a port in `env`, the likeliest first; unconnected ones if any fit."""
+        """List the values that fit a port in `env`, the likeliest first; unconnected ones if any fit.
+
+        In a loss or a metric, what data brings along comes before what a model has found.
+        """
         single = wanted.as_single()
         fitting = [value for value in self.values if fits(single, value.type, env)]
         age = {id(value): index for index, value in enumerate(self.values)}
         free = [value for value in fitting if id(value) not in self.settled]
-        return sorted(free or fitting, key=lambda v: (-_likeness(port, v.port), -age[id(v)]))
+        compares = self.call.module.role in ("loss", "metric")
+        return sorted(
+            free or fitting,
+            key=lambda v: (compares and self.is_found(v), -_likeness(port, v.port), -age[id(v)]),
+        )
 
 
 def each_value(source: Value | tuple[Value, ...]) -> tuple[Value, ...]:

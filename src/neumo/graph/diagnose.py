@@ -51,6 +51,9 @@ def mismatch_errors(call: Call) -> list[PortError]:
         if kept and follows(call, mismatch, kept):
             continue
         kept.append(mismatch)
+        if mismatch.port in advice.exchanged:  # the way out of the other port is that of both
+            call.repaired[mismatch.port] = advice.types[mismatch.port]
+            continue
         error = _Finding(call, trace, advice, mismatch).error()
         errors.append(error)
         if _is_one_way(mismatch.port, error.fixes):

@@ -8,12 +8,35 @@ from typing import cast
 from neumo.graph.candidates import Surroundings, fits
 from neumo.graph.compose import Call
 from neumo.graph.inputs import is_open, is_source
-from neumo.graph.module import NeuralModule, label_of
+from neumo.graph.left_out import missing_fixes
+from neumo.graph.module import NeuralModule, label_of, signature_of
 from neumo.graph.order import order_steps
+from neumo.graph.source import CallSite, caller
 from neumo.graph.type_source import type_source
-from neumo.graph.value import Record, Value, values_of
-from neumo.graph.ways_out import missing_fixes
+from neumo.graph.value import Record, UnknownAttribute, Value, values_of
 from neumo.types import Fix, NeuralType, PortError, Row, Source, Var, facets_of, nearest
+
+
+def uncalled_error(module: NeuralModule, name: str) -> UnknownAttribute | None:
+    """Explain an output that is asked of a module, `SpeechData(...).audio`: what gives it is a call of it."""
+    try:
+        signature = signature_of(module)
+    except Exception:  # the attribute is missing because the module is not finished
+        return None
+    if name not in signature.gives:
+        return None
+    label = label_of(module)
+    ports = ", ".join(f"{port}=..." for port, wanted in signature.takes.items() if not wanted.optional)
+    frame = caller()
+    variables = {} if frame is None else {**frame.f_globals, **frame.f_locals}
+    held = next((key for key, value in variables.items() if value is module), f"{type(module).__name__}(...)")
+    return UnknownAttribute(
+        f"{label} is a module; {name} is what a call of it gives",
+        code="uncalled",
+        where=None if frame is None else CallSite(frame.f_code, frame.f_lasti).place,
+        why="A module is called once for each place in the graph, and each call gives a record of values.",
+        fixes=[f"call it, and keep what it gives: batch = {held}({ports}); batch.{name}"],
+    )
 
 
 def place_of(call: Call, port: str | None = None) -> Callable[[], Source | None]:

@@ -309,8 +309,12 @@ class GraphReader:
             self.scope.refuse(what, reference.place, code="recipe-name", fixes=[f"move the step {name} up"])
             return
         details = [f"known here: {known_names(self.values)}"]
-        fixes: list[Any] = list(did_you_mean(name, self.values))
-        if name in self.modules:
+        called = [key for key, call in calls.items() if call is not None and call.module == name]
+        records = {key: self.values.get(key) for key in called}
+        given = [key for key, held in records.items() if isinstance(held, Record) and reference.port in held]
+        fixes: list[Any] = [f"write {key}.{reference.port}: {key} is what {name} gives" for key in given]
+        fixes += did_you_mean(name, self.values)
+        if name in self.modules and not given:
             fixes.append(f"{name} is a module; a step must call it first, such as x: {name}(...)")
         what = f"nothing is called {name!r} here"
         self.scope.refuse(what, reference.place, code="recipe-name", details=details, fixes=fixes)

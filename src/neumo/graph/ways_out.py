@@ -13,7 +13,6 @@ from neumo.graph.adapter_chains import (
     Applied,
     Before,
     Chain,
-    Choices,
     apply,
     double_chains,
     passed_through,
@@ -24,14 +23,15 @@ from neumo.graph.adapters import proposals
 from neumo.graph.assume import Assume
 from neumo.graph.candidates import Surroundings, each_value, fits, unconnected
 from neumo.graph.compose import Call, Mismatch, try_types
+from neumo.graph.left_out import MOST_FIXES, choices_of, may_feed, taken_from
 from neumo.graph.module import DataLayer, NeuralModule
 from neumo.graph.order import order_steps
+from neumo.graph.pasted import pasted_chain
 from neumo.graph.settings import changed_settings
 from neumo.graph.trace import Trace
 from neumo.graph.type_source import type_source
 from neumo.graph.value import Step, Value
 from neumo.types import (
-    Any_,
     Axis,
     Element,
     Environment,
@@ -50,7 +50,6 @@ from neumo.types import (
     compare,
 )
 
-MOST_FIXES = 3
 _COMPARISONS = 20_000  # of types, for values in the place of one: about half a second
 _UNSURE = (Outcome.ASSUMED, Outcome.MISMATCH)
 Types = dict[str, list[NeuralType]]  # what stands at each port of the call
@@ -64,7 +63,8 @@ class Way:
     settings in the place of the one that gives (or takes). `beside` are other values for further ports that
     measure the new one, `behind` is the value that the adapters stand behind if it is another one, `claim` is
     a type that the refused value would have to be assumed to have. `doubts` are what it leaves to be checked
-    when the graph runs, because the refused value did not say it either.
+    when the graph runs, because the refused value did not say it either. `code` is what can be pasted,
+    `exchanged` are ports that trade their values.
     """
 
     text: str
@@ -76,6 +76,8 @@ class Way:
     beside: Mapping[str, Value] = field(default_factory=dict[str, Value])
     behind: Value | None = None
     claim: NeuralType | None = None
+    code: str = ""
+    exchanged: frozenset[str] = frozenset()
 
     @property
     def note(self) -> str:
@@ -93,6 +95,7 @@ class Advice:
     around: Surroundings
     types: Types = field(init=False)
     failing: set[str] = field(init=False)
+    exchanged: set[str] = field(init=False, default_factory=set[str])  # ports that trade their values
 
     def __post_init__(self) -> None:
         self.types = {
@@ -114,15 +117,23 @@ class Advice:
         if found:
             self.types = found[0].types
             self.failing.discard(mismatch.port)
-        return [Fix(way.text, way.note) for way in found]
+            self.exchanged |= found[0].exchanged
+        in_code = next((way for way in found if way.chain and way.behind is None), None)
+        if in_code is not None:
+            in_code.code = pasted_chain(self.around, mismatch.port, mismatch.value, in_code.chain)
+        return [Fix(way.text, way.note, way.code) for way in found]
 
     def ways(self, mismatch: Mismatch) -> Iterator[Way]:
         """Give the ways out, the simplest first."""
+        exchanged = list(islice(self._exchanges(mismatch), 1)) or list(islice(self._measured(mismatch), 1))
+        if exchanged:
+            yield exchanged[0]
+            return
         values = list(islice(self._values(mismatch), 2)) or list(islice(self._pairs(mismatch), 1))
         yield from values
         target, given = self.call.env.type(mismatch.wanted).as_single(), mismatch.value.type
-        single = self._chains(mismatch, single_chains(target, given, _choices(self.around, mismatch.value)))
-        double = self._chains(mismatch, double_chains(target, given, _choices(self.around, mismatch.value)))
+        single = self._chains(mismatch, single_chains(target, given, choices_of(self.around, mismatch.value)))
+        double = self._chains(mismatch, double_chains(target, given, choices_of(self.around, mismatch.value)))
         adapters = list(islice(single, MOST_FIXES)) or list(islice(double, MOST_FIXES))
         yield from adapters
         others = list(self._settings(mismatch, nothing_else=not values and not adapters))
@@ -171,9 +182,9 @@ class Advice:
                 continue
             types, beside = self._with(mismatch, other.type), dict[str, Value]()
             for broken in self._broken(types, port):
-                if not _measures(self.call.instance.takes[broken]) or isinstance(
-                    self.call.inputs[broken], tuple
-                ):
+                is_measure = broken != port and _measures(self.call.instance.takes[broken])
+                if not is_measure or isinstance(self.call.inputs[broken], tuple):
+                    beside = {}
                     break
                 for measure in self._measures_of(other, broken):
                     again = {**types, broken: [measure.type]}
@@ -186,6 +197,73 @@ class Advice:
                     ", ".join([self._written(mismatch, other), *also]), types, value=other, beside=beside
                 )
 
+    def _exchanges(self, mismatch: Mismatch) -> Iterator[Way]:
+        """Try the values of two ports in each other's place, with what measures them."""
+        stated, port = self._stated(), mismatch.port
+        single = {each: source for each, source in self.call.inputs.items() if isinstance(source, Value)}
+        if port not in single or _measures(self.call.instance.takes[port]):
+            return
+        for other in single:
+            if other == port or _measures(self.call.instance.takes[other]):
+                continue
+            swapped = {port: other, other: port}
+            types = {each: stated[swapped.get(each, each)] for each in stated}
+            broken = self._bad(types)
+            if len(broken) == 2 and all(
+                each in single and _measures(self.call.instance.takes[each]) for each in broken
+            ):
+                swapped |= {broken[0]: broken[1], broken[1]: broken[0]}
+                types = {each: stated[swapped.get(each, each)] for each in stated}
+                broken = self._bad(types)
+            if broken:
+                continue
+            beside = {each: single[swapped[each]] for each in single if each in swapped and each != port}
+            pairs = [" and ".join(pair) for pair in dict.fromkeys(tuple(sorted(p)) for p in swapped.items())]
+            code = ", ".join(
+                f"{each}={self.around.spell(single[swapped[each]])}" for each in single if each in swapped
+            )
+            text = f"exchange {', and '.join(pairs)}"
+            yield Way(
+                text, types, value=single[other], beside=beside, code=code, exchanged=frozenset(swapped)
+            )
+
+    def _bad(self, types: Types) -> list[str]:
+        """List the ports at which these types do not fit for sure."""
+        outcomes = try_types(self.call, types)
+        before = {port for port, _ in self.call.assumptions}
+        return [
+            port
+            for port, found in outcomes.items()
+            if found is Outcome.MISMATCH or (found is Outcome.ASSUMED and port not in before)
+        ]
+
+    def _measured(self, mismatch: Mismatch) -> Iterator[Way]:
+        """Try the value of the data where lengths of the data meet what a model found.
+
+        A loss or a metric that is given its own guesses with their lengths would be right for the types.
+        """
+        port, takes = mismatch.port, self.call.instance.takes
+        ports = {r.origin[0] for r in mismatch.comparison.reasons if r.origin is not None} - {port}
+        if self.call.module.role not in ("loss", "metric") or not _measures(takes[port]) or len(ports) != 1:
+            return
+        (along,) = ports
+        found = self.call.inputs[along]
+        if not isinstance(found, Value) or not self.around.is_found(found):
+            return
+        wanted = self.call.signature.takes[along]
+        for other in islice(self.around.fitting(along, wanted, Environment()), self._few()):
+            if self.around.is_found(other) or id(other) in self.around.settled:
+                continue
+            types = {**self.types, along: [other.type]}
+            for measure in [mismatch.value, *self._measures_of(other, port)]:
+                again = {**types, port: [measure.type]}
+                if self._fits(again, port):
+                    kept = measure is mismatch.value
+                    written = [f"{along}={self.around.spell(other)}", f"{port}={self.around.spell(measure)}"]
+                    text = written[0] if kept else ", ".join(written)
+                    yield Way(text, again, value=measure, beside={along: other})
+                    break
+
     def _broken(self, types: Types, port: str) -> list[str]:
         """List the ports that would not fit any more."""
         outcomes = try_types(self.call, types)
@@ -195,7 +273,7 @@ class Advice:
     def _measures_of(self, value: Value, port: str) -> list[Value]:
         """List lengths or masks for a port, those of the record of a value first."""
         wanted = self.call.instance.takes[port]
-        found = [each for each in reversed(self.around.values) if _may_feed(wanted, each.type)]
+        found = [each for each in reversed(self.around.values) if may_feed(wanted, each.type)]
         return sorted(found, key=lambda each: each.step is not value.step)[: self._few()]
 
     def _few(self) -> int:
@@ -248,12 +326,12 @@ class Advice:
             (value, chain)
             for value in islice(reversed(self.around.values), MOST_TRIES)
             if value is not mismatch.value
-            for chain in single_chains(target, value.type, _choices(self.around, value))
+            for chain in single_chains(target, value.type, choices_of(self.around, value))
         )
         for value, chain in islice(chains, 1 + _COMPARISONS // len(self.around.connected)):
             types = self._with(mismatch, chain[0].result)
             if self._fits(types, mismatch.port):
-                text = _taken_from(self.around, mismatch.port, chain[0], value)
+                text = taken_from(self.around, mismatch.port, chain[0], value)
                 yield Way(text, types, chain=chain, behind=value)
 
     def _one_layer(self, mismatch: Mismatch) -> list[Way]:
@@ -312,7 +390,7 @@ class Advice:
             words: list[str] = []
             takes = adapter.signature_for({adapter.entry: given}).takes
             needed = [port for port, want in takes.items() if port != adapter.entry and not want.optional]
-            if next(apply(adapter, given, _choices(self.around, mismatch.value)), None) is None:
+            if next(apply(adapter, given, choices_of(self.around, mismatch.value)), None) is None:
                 words.append(f"no value fits its port {' and '.join(needed)}")
             if broken:
                 words.append(f"{' and '.join(broken)} would not fit beside it any more")
@@ -454,21 +532,6 @@ def _comes_out(applied: Applied, value: Value) -> bool:
     return any(through is value for through, _, _ in applied.passed)
 
 
-def _choices(around: Surroundings, converted: Value) -> Choices:
-    """Offer the values of a call to further ports of an adapter, then all that are around."""
-    connected = {id(value): value for value in around.connected}
-    others = {id(value): value for value in reversed(around.values)}
-    values = [value for value in (connected | others).values() if value is not converted]
-    return lambda wanted: (value for value in values if _may_feed(wanted, value.type))
-
-
-def _may_feed(wanted: NeuralType, given: NeuralType) -> bool:
-    """Tell quickly what cannot fit: another element, another number of axes."""
-    if isinstance(wanted.element, Any_):
-        return True
-    return wanted.rank == given.rank and isinstance(given.element, type(wanted.element))
-
-
 def _with_old_sizes(results: dict[str, NeuralType], step: Step) -> dict[str, NeuralType]:
     """Name the sizes that a step makes as it did before, since the rest of the graph is told in them."""
     old: dict[Symbol, Size] = {}
@@ -480,37 +543,3 @@ def _with_old_sizes(results: dict[str, NeuralType], step: Step) -> dict[str, Neu
             if new_axis.symbol is not None and new_axis.symbol.rigid and old_axis.size is not None:
                 old.setdefault(new_axis.symbol, old_axis.size)
     return {port: found.substitute(old) for port, found in results.items()}
-
-
-def missing_fixes(around: Surroundings, wanted: dict[str, NeuralType]) -> list[Fix]:
-    """Give, for ports that were left out, the values that fit each beside everything that is connected.
-
-    Where no value fits, one that fits behind an adapter is looked for: lengths for a port that takes a mask.
-    """
-    fixes: list[Fix] = []
-    env = around.call.env
-    for port, found in wanted.items():
-        room = max(1, MOST_FIXES // len(wanted))
-        spelled = dict.fromkeys(around.spell(value) for value in around.fitting(port, found, env))
-        fixes += [Fix(f"{port}={text}", "fits") for text in list(spelled)[:room]]
-        if not spelled:
-            fixes += [Fix(text, "fits") for text in islice(_converted(around, port, found), 1)]
-    return fixes
-
-
-def _converted(around: Surroundings, port: str, wanted: NeuralType) -> Iterator[str]:
-    """Find values that fit a port behind an adapter, the newest first."""
-    target = around.call.env.type(wanted).as_single()
-    for value in islice(reversed(around.values), MOST_TRIES):
-        for (applied,) in single_chains(target, value.type, _choices(around, value)):
-            if fits(wanted.as_single(), applied.result, around.call.env):
-                yield _taken_from(around, port, applied, value)
-
-
-def _taken_from(around: Surroundings, port: str, applied: Applied, value: Value) -> str:
-    """Write that a port is fed by an adapter behind a value, with what beside."""
-    beside = [
-        f"{name}={around.spell(other)}" for name, other in applied.beside.items() if isinstance(other, Value)
-    ]
-    extra = f", with {', '.join(beside)}" if beside else ""
-    return f"take {port} from {applied.adapter.notation()} behind {around.spell(value)}{extra}"

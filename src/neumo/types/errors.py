@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 COLUMNS = 100
@@ -85,12 +85,15 @@ class Row:
 class Fix:
     """One way out: what to write, and whether it was tried (`note`, usually "fits").
 
+    `code` is the same as it would be pasted, where `text` says it in words.
+
     >>> Fix("insert Invert(mask)", "fits").text
     'insert Invert(mask)'
     """
 
     text: str
     note: str = ""
+    code: str = field(default="", repr=False)
 
 
 Where = str | Source | Callable[[], "str | Source | None"] | None
@@ -166,7 +169,8 @@ class NeumoError(Exception):
             Row("fix" if n == 0 else "or", f.text, f"({f.note})" if f.note else "")
             for n, f in enumerate(self.fixes)
         ]
-        blocks.append("\n".join(_rows(rows)))
+        codes = [*([""] if self.path else []), *(f.code for f in self.fixes)]
+        blocks.append("\n".join(_rows(rows, codes)))
         blocks += [error.render() for error in self.also]
         return "\n\n".join(block for block in blocks if block)
 
@@ -189,7 +193,9 @@ class NeumoError(Exception):
             "details": [d if isinstance(d, str) else dict(vars(d)) for d in self.details],
             "why": list(self.why),
             "path": self.path,
-            "fixes": [dict(vars(f)) for f in self.fixes],
+            "fixes": [
+                {key: text for key, text in vars(f).items() if text or key != "code"} for f in self.fixes
+            ],
             "also": [error.to_json() for error in self.also],
             "data": self.data,
         }
@@ -288,13 +294,16 @@ def _whole_axes(text: str) -> str:
     return found if max(map(len, found.split(" "))) <= room else text
 
 
-def _rows(details: Sequence[Row | str]) -> list[str]:
-    """Lay labels, texts and notes out in columns; a note that does not fit goes below its text."""
+def _rows(details: Sequence[Row | str], codes: Sequence[str] = ()) -> list[str]:
+    """Lay labels, texts and notes out in columns; a note that does not fit goes below its text.
+
+    `codes` go below the rows as they are: a line that is to be pasted is never broken.
+    """
     width = max(
         (len(d.text) for d in details if isinstance(d, Row) and d.note and len(d.text) <= 50), default=0
     )
     lines: list[str] = []
-    for detail in details:
+    for n, detail in enumerate(details):
         if isinstance(detail, str):
             lines.append(_wrap(detail, "  ", "    "))
             continue
@@ -302,10 +311,9 @@ def _rows(details: Sequence[Row | str]) -> list[str]:
         line = f"  {detail.label:<{_LABEL}}{detail.text:<{width}}    {detail.note}".rstrip()
         if len(line) <= COLUMNS:
             lines.append(line)
-            continue
-        lines.append(
-            _wrap(_whole_axes(detail.text), f"  {detail.label:<{_LABEL}}", indent).replace(_TIED, " ")
-        )
-        if detail.note:
-            lines.append(_wrap(detail.note, indent, indent))
+        else:
+            tied = _wrap(_whole_axes(detail.text), f"  {detail.label:<{_LABEL}}", indent)
+            lines.append(tied.replace(_TIED, " "))
+            lines += [_wrap(detail.note, indent, indent)] if detail.note else []
+        lines += [indent + text for code in codes[n : n + 1] for text in code.splitlines()]
     return lines
