@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from weakref import ref
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+
+_PROBES = 16  # numbers of each weight that are looked at; a step of training changes them all, or nearly
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """A weight as it was: how often torch had written to it, and some of its numbers."""
+
+    weight: ref[nn.Parameter]
+    count: int
+    numbers: Tensor
 
 
 class Changes:
     """Remembers weights as they are, and says later whether any of them was written to.
 
-    >>> import torch
     >>> layer, changes = nn.Linear(2, 2), Changes()
     >>> changes.watch(layer.parameters())
     >>> changes.any(layer.parameters())
@@ -21,23 +33,41 @@ class Changes:
     >>> changes.any(layer.parameters())
     True
 
-    Torch counts how often it has written to a tensor; nothing is copied or compared. Weights that were never
-    watched have not changed.
+    Torch counts how often it writes to a tensor, but for fused optimizers, whose work some of the numbers
+    show. Moving weights to another device or precision is no change. Weights that were never watched have not
+    changed.
     """
 
     def __init__(self) -> None:
-        self._seen: dict[int, tuple[ref[nn.Parameter], int]] = {}
+        self._seen: dict[int, _Seen] = {}
 
     def watch(self, weights: Iterable[nn.Parameter], *, again: bool = True) -> None:
         """Remember weights as they are now; with `again=False` only those that are not known yet."""
         for weight in weights:
-            if again or self._count(weight) is None:
-                self._seen[id(weight)] = ref(weight), weight._version
+            if again or self._known(weight) is None:
+                self._seen[id(weight)] = _Seen(ref(weight), weight._version, _probe(weight).clone())
 
     def any(self, weights: Iterable[nn.Parameter]) -> bool:
         """Say whether one of the weights was written to since it was remembered."""
-        return any(self._count(weight) not in (None, weight._version) for weight in weights)
+        pairs = [(weight, known) for weight in weights if (known := self._known(weight)) is not None]
+        return any(weight._version != known.count for weight, known in pairs) or any(
+            _differ(known.numbers, _probe(weight)) for weight, known in pairs
+        )
 
-    def _count(self, weight: nn.Parameter) -> int | None:
-        known, count = self._seen.get(id(weight), (None, 0))
-        return count if known is not None and known() is weight else None
+    def _known(self, weight: nn.Parameter) -> _Seen | None:
+        known = self._seen.get(id(weight))
+        return known if known is not None and known.weight() is weight else None
+
+
+def _probe(weight: nn.Parameter) -> Tensor:
+    """Some numbers of a weight, from all over it; none where a weight has no numbers."""
+    flat = weight.detach().reshape(-1)
+    if flat.device.type == "meta":
+        return torch.empty(0)
+    return flat[:: max(1, flat.numel() // _PROBES)]
+
+
+def _differ(before: Tensor, now: Tensor) -> bool:
+    if before.shape != now.shape:
+        return before.numel() > 0 and now.numel() > 0  # else it is on device "meta", or was
+    return not torch.allclose(before.to(now), now, rtol=0.0, atol=0.0, equal_nan=True)
