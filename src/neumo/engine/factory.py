@@ -441,7 +441,7 @@ def _with_patterns(
     found: list[tuple[NeuralModule | Graph, list[str]]] = []
     flat: list[Any] = []
     for each in cast("Sequence[Any]", what):
-        flat.extend(each if isinstance(each, list | tuple | set | frozenset) else [each])
+        flat += cast("Any", each) if isinstance(each, list | tuple | set | frozenset) else [each]
     for each in flat:
         if isinstance(each, NeuralModule | Graph):
             found.append((each, []))
