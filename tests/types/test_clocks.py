@@ -42,6 +42,11 @@ def test_a_clock_tells_that_of_the_one_symbol_it_depends_on(
         (Audio(rate=16000)[B, T], Mel(rate=16000, hop=160)[B, F, T // 160 + 1], None),
         (Acoustic()[B, T.at(50)], Acoustic()[B, U.at(100)], None),
         (Acoustic()[B, T.at(50)], Features()[B, T], None),
+        (
+            Alignment()[B, T.at(50), T.at(100)],
+            Features()[B, U.at(50)],
+            "T has 50 steps a second in 'one' and 100",
+        ),
         (Acoustic()[B, T.at(50)], Acoustic()[B, T(None).at(100)], None),
         (Acoustic()[B, T.at(50)], Alignment()[B, T.at(50), U.at(100)], None),
         (Acoustic()[B, T(200).at(50)], Acoustic()[B, T(200).at(100)], None),

@@ -39,9 +39,12 @@ def check_clocks(ports: Mapping[str, NeuralType]) -> None:
     neumo.types.errors.ConfigError: ConfigError[clock]: T has 16000 steps a second in 'x' and 50 in 'y'
     ...
     """
+    timed = [(port, t) for port, t in ports.items() if t.clocks]
+    if len(timed) < 2:
+        return
     known: dict[Symbol, tuple[str, Fraction]] = {}
-    for port, t in ports.items():
-        for axis, clock in zip(t.axes, t.clocks, strict=False):
+    for port, t in timed:
+        for axis, clock in zip(t.axes, t.clocks, strict=True):
             found = None if clock is None or axis.size is None else symbol_clock(axis.size, clock)
             if found is None:
                 continue
