@@ -364,12 +364,13 @@ def pasted(
     assert max(map(len, code.splitlines())) <= 89
     space = {**vars(adapters), **names}
     *lines, last = code.splitlines()
+    named = [line.partition(" ")[0] for line in code.splitlines() if " = " in line]
     if last.startswith(f"{mismatch.port}="):
         exec("\n".join(lines), space)
         arguments = eval(f"dict({last})", space)
     else:
         exec(code, space)
-        arguments = {mismatch.port: space[last.partition(" ")[0]][way.chain[-1].adapter.exit]}
+        arguments = {mismatch.port: space[named[-1]][way.chain[-1].adapter.exit]}
     for applied in way.chain:
         connected = [(value.port, port) for value, port, _ in applied.passed if value.port in ports]
         records = [space[name] for name in ("converted_2", "converted") if name in space]

@@ -13,8 +13,7 @@ from . import right_across, right_language, right_speech, right_synthesis  # noq
 from .matches import RIGHT
 
 # What is refused so far and should not be: the name of the graph, and why.
-KNOWN: dict[str, str] = {
-}
+KNOWN: dict[str, str] = {}
 
 # Those that differ in something that is let pass, with a warning.
 WARNED = {"floor_relaxed", "another_window_for_fresh_weights", "clock_relaxed"}

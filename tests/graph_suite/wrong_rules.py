@@ -94,14 +94,14 @@ def pooling_with_no_lengths_declared() -> object:
     return checked(Graph("voice", outputs={"voice": mean.voice, "n": states.encoded_len}))
 
 
-@wrong("loss-reaches-weights", "MelError.loss", "no weights")
+@wrong("loss-reaches-weights compared-with-itself", "MelError.loss", "no weights")
 def loss_of_the_data_alone() -> object:
     batch = ReadSpeech()()
     loss = MelError()(said=batch.mel, target=batch.mel, target_len=batch.mel_len)
     return checked(Graph("train", "train", {"loss": loss.loss}))
 
 
-@wrong("loss-reaches-weights", "WholeError.loss", "before RoundDurations")
+@wrong("loss-reaches-weights compared-with-itself", "WholeError.loss", "before RoundDurations")
 def loss_behind_rounding() -> object:
     batch = ReadSpeech()()
     memory = Tacotron2Encoder()(text=batch.text, text_len=batch.text_len)
@@ -359,14 +359,14 @@ def sum_of_two_unknown_sizes() -> object:
     return JoinedTexts()(both=opened.both)
 
 
-@wrong("argument", "MelSpectrogram", "MelSpectrogram()(audio=")
+@wrong("symbolic", "MelSpectrogram", "MelSpectrogram()(audio=")
 def module_called_where_it_is_made() -> object:
     batch = SpeechData("train.jsonl", vocab=LETTERS)()
     ports: dict[str, Any] = {"audio": batch.audio, "audio_len": batch.audio_len}
     return MelSpectrogram(**ports)
 
 
-@wrong("output", "SpeechData", "audio", "()")
+@wrong("uncalled", "SpeechData", "audio", "()")
 def layer_that_was_not_called() -> object:
     data: Any = SpeechData("train.jsonl", vocab=LETTERS)
     return MelSpectrogram()(audio=data.audio, audio_len=data.audio_len)

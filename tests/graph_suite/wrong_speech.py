@@ -423,9 +423,7 @@ def transducer_without_the_start() -> object:
     )
 
 
-@wrong(
-    "element element", "Predictor.predicted", "Joiner.encoded", "Text", "Acoustic", "encoded=states.encoded"
-)
+@wrong("element", "Predictor.predicted", "Joiner.encoded", "Text", "Acoustic", "encoded=states.encoded")
 def the_two_sides_of_a_transducer_swapped() -> object:
     batch, _frames, states, _ = Recogniser().compose()
     predicted = Predictor(LETTERS)(text=batch.text, text_len=batch.text_len)

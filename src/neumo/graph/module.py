@@ -250,9 +250,13 @@ def is_default(owner: object, name: str, value: object) -> bool:
 
 def _refuse_values(cls: type[NeuralModule], args: tuple[Any, ...], settings: Mapping[str, Any]) -> NoReturn:
     """Refuse a module that is made of values: they go into its call."""
+    from neumo.graph.source import CallSite, caller
+
+    frame = caller()
     ports = [*(["..."] if args else []), *(f"{name}=..." for name in settings)]
     raise GraphError(
         f"{cls.__name__} is made of settings, and values are connected when it is called",
         code="symbolic",
+        where=None if frame is None else CallSite(frame.f_code, frame.f_lasti).place,
         fixes=[f"call an object of it: {cls.__name__}()({', '.join(ports)})"],
     )

@@ -16,7 +16,7 @@ from neumo.graph.value import Value
 from neumo.types import Vocab
 from neumo.types.errors import COLUMNS
 
-_ROOM = COLUMNS - 11  # columns behind the words fix and or
+CODE_ROOM = COLUMNS - 11  # columns behind the words fix and or
 
 
 def pasted_chain(around: Surroundings, port: str, value: Value, chain: Chain) -> str:
@@ -57,11 +57,13 @@ class _Writer:
             inner = f"{made}({arguments}).{adapter.exit}"
             is_used_again = bool(applied.passed) or any(isinstance(each, Before) for each in following)
             is_last = applied is chain[-1]
-            is_long = len(self.replaced(port, value, inner)) > _ROOM if is_last else self.apart
+            is_long = len(self.replaced(port, value, inner)) > CODE_ROOM if is_last else self.apart
             if is_used_again or is_long:
                 name = free_name("converted", self.taken, {})
                 line = f"{name} = {made}({arguments})"
-                self.lines += [line] if len(line) <= _ROOM else [f"{name} = {made}(", f"    {arguments}", ")"]
+                self.lines += (
+                    [line] if len(line) <= CODE_ROOM else [f"{name} = {made}(", f"    {arguments}", ")"]
+                )
                 inner = f"{name}.{adapter.exit}"
         if chain[-1].passed and not isinstance(self.around.call.inputs[port], tuple):
             return "\n".join(self.lines)  # the words say which ports it feeds

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from math import isqrt
+from textwrap import wrap
 from typing import Any, cast
 
 from neumo.graph.adapter_chains import (
@@ -26,7 +27,7 @@ from neumo.graph.compose import Call, Mismatch, try_types
 from neumo.graph.left_out import MOST_FIXES, choices_of, may_feed, taken_from
 from neumo.graph.module import DataLayer, NeuralModule
 from neumo.graph.order import order_steps
-from neumo.graph.pasted import pasted_chain
+from neumo.graph.pasted import CODE_ROOM, pasted_chain
 from neumo.graph.settings import changed_settings
 from neumo.graph.trace import Trace
 from neumo.graph.type_source import type_source
@@ -219,9 +220,10 @@ class Advice:
                 continue
             beside = {each: single[swapped[each]] for each in single if each in swapped and each != port}
             pairs = [" and ".join(pair) for pair in dict.fromkeys(tuple(sorted(p)) for p in swapped.items())]
-            code = ", ".join(
+            written = [
                 f"{each}={self.around.spell(single[swapped[each]])}" for each in single if each in swapped
-            )
+            ]
+            code = "\n".join(wrap(", ".join(written), CODE_ROOM))
             text = f"exchange {', and '.join(pairs)}"
             yield Way(
                 text, types, value=single[other], beside=beside, code=code, exchanged=frozenset(swapped)
@@ -247,6 +249,8 @@ class Advice:
         if self.call.module.role not in ("loss", "metric") or not _measures(takes[port]) or len(ports) != 1:
             return
         (along,) = ports
+        if not port.startswith(f"{along}_"):  # another value decided how long this one has to be
+            return
         found = self.call.inputs[along]
         if not isinstance(found, Value) or not self.around.is_found(found):
             return
