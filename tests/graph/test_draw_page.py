@@ -27,7 +27,7 @@ from neumo.types import Acoustic, Audio, B, F, Ids, Lengths, Loss, Mel, T
 
 from . import specs
 from .pictures import large, small, wide
-from .test_rules import WRONG
+from .rule_graphs import WRONG
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
 

@@ -40,15 +40,14 @@ from .rule_specs import (
     BareConv,
     CrossEntropy,
     Dense,
-    EditLoss,
     Embed,
     Encoder,
     Front,
     Head,
-    Search,
     Sentences,
     Speech,
 )
+from .rule_specs_more import EditLoss, Search
 
 DOCS = Path(__file__).parent.parent.parent / "docs" / "rules.md"
 WARNINGS = {"untrained-module", "never-trained", "padding-doubt", "pad-is-a-label", "unused-output"}

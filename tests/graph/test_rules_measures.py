@@ -33,8 +33,9 @@ from neumo.types import (
     Vocab,
 )
 
-from .rule_specs import LABELS, WIDTH, Distance, Embed, Head, Search, Sentences, Speech
-from .test_rules import scored
+from .rule_graphs import scored
+from .rule_specs import LABELS, WIDTH, Embed, Head, Sentences, Speech
+from .rule_specs_more import Distance, Search
 
 MARKED = Vocab("_abc", pad="_", name="marked")
 

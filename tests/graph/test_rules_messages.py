@@ -21,19 +21,18 @@ from .rule_specs import (
     BareConv,
     CrossEntropy,
     Dense,
-    EditLoss,
     Embed,
     Encoder,
     Front,
     Head,
     ProbHead,
-    Search,
     Sentence,
     Sharpen,
     Speech,
     Speller,
     Translator,
 )
+from .rule_specs_more import EditLoss, Search
 from .snapshots import ROOT, expect
 
 
