@@ -500,9 +500,7 @@ def test_a_graph_of_refused_calls_is_not_saved(tmp_path: Path) -> None:
         batch = SpeechData(EN)()
         feats = MelSpectrogram()(audio=batch.audio, audio_len=batch.text_len)
         graph = Graph("bad", outputs={"mel": feats.mel})
-    with pytest.raises(
-        GraphError, match="1 call that was refused: it cannot be saved"
-    ) as caught:
+    with pytest.raises(GraphError, match="1 call that was refused: it cannot be saved") as caught:
         graph.save(tmp_path / "bad.yaml")
     assert [each.code for each in caught.value.also] == ["lengths"]
     assert not (tmp_path / "bad.yaml").exists()
