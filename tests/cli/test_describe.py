@@ -109,11 +109,14 @@ def test_what_can_go_to_a_port_of_a_recipe_is_told(capsys: pytest.CaptureFixture
     words = ("describe", "--fits", "train.ctc.log_probs_len", "--recipe", recipe, "--json")
     found = json.loads(neumo(capsys, *words).out)
     assert found["port"] == "train.ctc.log_probs_len"
-    assert found["wanted"] == "Lengths(T)[B]"
+    assert found["wanted"] == "Lengths(T//320 + 1)[B]"  # beside the scores that are connected
+    assert "SpeechData.audio_len" not in {each["from"] for each in found["fed_by"]}
     (value,) = found["values"]
     assert value["value"] == "encoder.encoded_len"
     assert value["connected"] is True
     assert value["type"].startswith("Lengths(T//320 + 1)")
+    scores = json.loads(neumo(capsys, *words[:2], "train.ctc.log_probs", *words[3:]).out)
+    assert "CTCHead.log_probs" in {each["from"] for each in scores["fed_by"]}
 
 
 def test_an_output_tells_which_ports_it_can_feed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -525,3 +525,9 @@ def test_marks_that_change_sides_shift_the_ids(
 
 
 PADDED_WITH_ENDS = Vocab(["<pad>", "<s>", "</s>", "cat"], name="ends", pad=0, bos=1, eos=2, unit="word")
+
+
+def test_vocabularies_of_one_name_are_told_apart_by_their_digests() -> None:
+    one, two = Vocab("abc", name="abc"), Vocab("cba", name="abc")
+    assert ad.RemapIds(one, two).notation() == f"RemapIds(abc#{one.digest} -> abc#{two.digest})"
+    assert ad.Reorder(one, two).notation() == f"Reorder(abc#{one.digest} -> abc#{two.digest})"

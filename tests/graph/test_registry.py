@@ -67,3 +67,26 @@ def test_a_kind_that_is_not_known_is_refused_with_the_nearest() -> None:
     with pytest.raises(GraphError) as caught:
         lookup("Resampel")
     assert caught.value.fixes[0].text == "did you mean Resample?"
+
+
+@pytest.mark.parametrize(
+    ("kind", "fixes"),
+    [
+        ("CTCDecoder", ["did you mean GreedyCTC?"]),  # a decoder, of CTC
+        ("WER", ["did you mean WordErrorRate?"]),
+        ("Nothing", []),
+        ("mine.Nothing", []),
+    ],
+)
+def test_a_kind_of_another_name_is_found_by_its_words_and_its_role(
+    kind: str, fixes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.known_kinds()
+    kinds = registry._kinds.items()
+    ours = {name: found for name, found in kinds if next(iter(found)).startswith("neumo.")}
+    monkeypatch.setattr(registry, "_kinds", ours)
+    with pytest.raises(GraphError) as caught:
+        lookup(kind)
+    texts = [fix.text for fix in caught.value.fixes]
+    assert [text for text in texts if text.startswith("did you mean")] == fixes
+    assert "list the kinds: neumo describe" in texts

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from neumo.graph.graph import Graph
+from neumo.graph.graph import Graph, Mode
 from neumo.graph.inputs import inputs
 from neumo.graph.rules import Finding, find, find_between
 from neumo.graph.yaml import load_recipe
@@ -34,6 +34,7 @@ from .rule_specs import (
 )
 from .rule_specs_more import EditLoss, Search
 from .snapshots import ROOT, expect
+from .specs import EN, ConvEncoder, MelSpectrogram, SpeechData
 
 
 def shown(name: str, findings: list[Finding]) -> None:
@@ -165,3 +166,19 @@ def test_a_recipe_is_pointed_at_in_its_own_words(tmp_path: Path, monkeypatch: py
     )
     graph = load_recipe("recipe.yaml").graph("narrow")
     shown("padding_recipe", find(graph))
+
+
+def test_a_front_end_that_serves_otherwise_is_to_be_built_as_in_training() -> None:
+    encoder, heard = ConvEncoder(), SpeechData(EN)()
+    loud, low = MelSpectrogram(), MelSpectrogram(hop=320)
+    graphs: dict[str, Graph] = {}
+    fronts: dict[Mode, MelSpectrogram] = {"train": loud, "infer": low}
+    for mode, front in fronts.items():
+        mel = front(audio=heard.audio, audio_len=heard.audio_len)
+        states = encoder(mel=mel.mel, mel_len=mel.mel_len)
+        graphs[mode] = Graph(mode, outputs={"encoded": states.encoded}, mode=mode)
+    (found,) = (each for each in find_between(graphs) if each.rule == "one-module-two-vocabularies")
+    assert [fix.text for fix in found.error().fixes][:2] == [
+        "build MelSpectrogram with hop=160, or use one MelSpectrogram for both",
+        "convert one of the two values before it",
+    ]

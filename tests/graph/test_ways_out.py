@@ -439,8 +439,8 @@ def test_two_values_that_stand_in_each_others_place_are_exchanged_with_their_len
     assert found == [
         (
             "exchange hypothesis and reference, and hypothesis_len and reference_len",
-            "hypothesis=data.heard, hypothesis_len=data.heard_len,"
-            " reference=data.text, reference_len=data.text_len",
+            "hypothesis=data.heard, hypothesis_len=data.heard_len, reference=data.text,\n"
+            "reference_len=data.text_len",
         )
     ]
 

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from neumo.cli.recipes import read_recipe
-from neumo.graph.candidates import candidates_for, find_port
+from neumo.graph.candidates import candidates_for, find_port, wanted_beside
 from neumo.graph.catalogue_fits import fits_modules, fits_port
 from neumo.graph.draw_sketch import short_type
 from neumo.graph.graph import Graph
@@ -38,12 +38,14 @@ def _in_recipe(port: str, recipe: str) -> dict[str, Any]:
     step, asked = find_port(graph, name)
     connected = {id(value) for at, value in step.edges() if at == asked}
     wanted = signature_of(step.module).takes[asked].as_single()
+    solved = wanted_beside(step, asked)
+    beside = {each.giver for each in fits_modules(solved)}  # with the sizes that the other connections tell
     values = [
         {"value": _spelled(graph, value), "type": str(value.type), "connected": id(value) in connected}
         for value in candidates_for(graph, name)
     ]
-    modules = [each.to_json() for each in fits_modules(wanted)]
-    return {"port": f"{graph.name}.{name}", "wanted": str(wanted), "values": values, "fed_by": modules}
+    modules = [each.to_json() for each in fits_modules(wanted) if each.giver in beside]
+    return {"port": f"{graph.name}.{name}", "wanted": str(solved), "values": values, "fed_by": modules}
 
 
 def _graph_of(port: str, file: str) -> tuple[Graph, str]:

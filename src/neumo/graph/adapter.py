@@ -158,3 +158,9 @@ def check_positive(name: str, *numbers: float) -> None:
 def short_name(vocab: Vocab) -> str:
     """Name a vocabulary in a few characters: its name, or else its digest."""
     return vocab.name or f"#{vocab.digest}"
+
+
+def from_to(source: Vocab, target: Vocab) -> str:
+    """Write `en-sorted -> en`; of two that are called alike, the digests as well."""
+    one, two = short_name(source), short_name(target)
+    return f"{one} -> {two}" if one != two else f"{one}#{source.digest} -> {two}#{target.digest}"

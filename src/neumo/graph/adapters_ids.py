@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from neumo.graph.adapter import FittingAdapter, ShapedAdapter, short_name
+from neumo.graph.adapter import FittingAdapter, ShapedAdapter, from_to
 from neumo.graph.signature import Signature
 from neumo.types import AtLeast, Axis, B, ConfigError, Element, Ids, Lengths, NeuralType, U, Var, Vocab
 
@@ -64,7 +64,7 @@ class RemapIds(ShapedAdapter):
 
     def notation(self) -> str:
         """Write `RemapIds(en-sorted -> en)`."""
-        return f"RemapIds({short_name(self.source)} -> {short_name(self.target)})"
+        return f"RemapIds({from_to(self.source, self.target)})"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
-from neumo.graph.adapter import Adapter, ShapedAdapter, short_name
+from neumo.graph.adapter import Adapter, ShapedAdapter, from_to
 from neumo.graph.signature import Signature
 from neumo.types import (
     B,
@@ -147,7 +147,7 @@ class Reorder(Adapter):
 
     def notation(self) -> str:
         """Write `Reorder(en-sorted -> en)`."""
-        return f"Reorder({short_name(self.source)} -> {short_name(self.target)})"
+        return f"Reorder({from_to(self.source, self.target)})"
 
 
 @dataclass(frozen=True)

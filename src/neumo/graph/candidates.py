@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
-from neumo.graph.compose import Call, try_types
+from neumo.graph.compose import Call, check, try_types
 from neumo.graph.order import order_steps
 from neumo.graph.value import Record, Step, Value, values_of
 from neumo.types import (
@@ -159,6 +159,14 @@ def candidates_for(graph: Graph, wanted: str | NeuralType) -> list[Value]:
     elsewhere = {id(value) for name, value in step.edges() if name != port}
     age = {id(value): index for index, value in enumerate(fitting)}
     return sorted(fitting, key=lambda v: (id(v) in elsewhere, -_likeness(port, v.port), -age[id(v)]))
+
+
+def wanted_beside(step: Step, port: str) -> NeuralType:
+    """Give the type that a port of a step wants, with what all its other connections tell."""
+    others = {name: source for name, source in step.inputs.items() if name != port}
+    call = Call(step.module, others, step.location, {}, relaxed=step.relaxed)
+    check(call)
+    return call.env.type(call.instance.takes[port].as_single())
 
 
 def _fits_beside(step: Step, port: str, given: NeuralType, beside: dict[str, list[NeuralType]]) -> bool:

@@ -107,13 +107,35 @@ def _exists(name: str) -> bool:
 def _unknown(kind: str) -> GraphError:
     from difflib import get_close_matches
 
-    near = get_close_matches(kind.rpartition(".")[2], _kinds, n=3, cutoff=0.6)
+    near, far = (get_close_matches(kind.rpartition(".")[2], _kinds, n=3, cutoff=cut) for cut in (0.85, 0.6))
     home = kind.rpartition(".")[0]
     imports = [f"import {home} before the file is loaded, if it defines this class"] if home else []
     return GraphError(
         f"no module kind is called {kind!r}",
         code="kind",
-        fixes=[f"did you mean {name}?" for name in near]
+        fixes=[f"did you mean {name}?" for name in near or _alike(kind) or far]
+        + ["list the kinds: neumo describe"]
         + imports
         + ["import your own module that defines the class first: a file never makes neumo import code"],
     )
+
+
+def _alike(kind: str) -> list[str]:
+    """List kinds of which the name or the role says the same: `WER`, or `CTCDecoder` for a decoder of CTC."""
+    asked = _words(kind)
+    shared: dict[str, int] = {}
+    for name, homonyms in _kinds.items():
+        cls, words = next(iter(homonyms.values())), _words(name)
+        if kind.lower() == "".join(word[0] for word in words):
+            return [name]
+        shared[name] = len(set(asked) & {*words, cls.role}) if cls.role != "adapter" else 0
+    most = max(shared.values(), default=0)
+    best = [name for name, count in shared.items() if count == most]
+    return sorted(best) if most > 0 and len(best) <= 3 else []
+
+
+def _words(name: str) -> list[str]:
+    """Take a name apart: `GreedyCTC` is greedy and ctc."""
+    import re
+
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z0-9]*|[a-z0-9]+", name)]

@@ -8,7 +8,7 @@ from typing import Any
 
 from neumo.graph.assume import Assume
 from neumo.graph.inputs import is_source
-from neumo.graph.module import signature_of
+from neumo.graph.module import module_fields, signature_of
 from neumo.graph.rules_finding import Finding
 from neumo.graph.rules_view import View
 from neumo.graph.value import Step, Value
@@ -203,11 +203,23 @@ def _meaning_finding(view: View, step: Step, port: str, differing: Mapping[str, 
             Row("then", now, _place(view, step)),
         ),
         why=(why,),
-        ways=lambda: (
-            Fix(f"make a second {type(step.module).__name__}: two objects are two sets of weights"),
-            Fix("convert one of the two values before it"),
-        ),
+        ways=lambda: tuple(_ways_to_one_meaning(view, step, port, use)),
     )
+
+
+def _ways_to_one_meaning(view: View, step: Step, port: str, use: _Use) -> Iterator[Fix]:
+    """Offer the settings in which two front-ends differ, then two modules where both are trained."""
+    one, two = (next(v.step for p, v in each.edges() if p == port) for each in (use.step, step))
+    if type(one.module) is type(two.module) and one.module is not two.module:
+        before, now = module_fields(one.module), module_fields(two.module)
+        changed = ", ".join(f"{name}={value}" for name, value in before.items() if value != now[name])
+        if changed:
+            yield Fix(
+                f"build {view.label(two)} with {changed}, or use one {type(one.module).__name__} for both"
+            )
+    if view is use.view or "infer" not in (view.graph.mode, use.view.graph.mode):
+        yield Fix(f"make a second {type(step.module).__name__}: two objects are two sets of weights")
+    yield Fix("convert one of the two values before it")
 
 
 def _place(view: View, step: Step) -> str:
