@@ -25,10 +25,8 @@ MESSAGES = Path(__file__).parent / "messages"
 # What is judged or said wrongly so far: the name of the graph, and what is wrong. A graph that is mended
 # is taken out here, and its message is written with NEUMO_SNAPSHOT=write.
 KNOWN: dict[str, str] = {
-    "normalised_frames_rescaled": "gives the purpose of the adapter as the reason",
     "pooling_with_no_lengths_declared": "names lengths of samples, not those of the encoded frames",
     "sequences_put_side_by_side": "does not say that Append is what is meant",
-    "two_modules_of_one_name": "shows no line, and all settings",
 }
 
 # Those among them that are not refused at all.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Self
+from dataclasses import replace
+from typing import Any, ClassVar, Self, cast
 
 from neumo.graph.module import NeuralModule, Role, module_fields
 from neumo.graph.signature import Signature
@@ -22,6 +23,8 @@ from neumo.types import (
     T,
     Vocab,
     compare,
+    facet_text,
+    facets_of,
 )
 
 _SURE = (Outcome.SAME, Outcome.SUBTYPE, Outcome.BOUND)
@@ -86,9 +89,18 @@ class ShapedAdapter(Adapter):
             f"{self.notation()} is not exact for {found}",
             code="adapter",
             details=[Row("given", str(found)), Row("wanted", str(stated.takes[self.entry]))],
-            why=(type(self).__doc__ or "").split("\n\n")[0].replace("\n    ", " "),
+            why=self._obstacles(found) or (type(self).__doc__ or "").split("\n\n")[0].replace("\n    ", " "),
             data={"port": self.entry},
         )
+
+    def _obstacles(self, found: NeuralType) -> list[str]:
+        """Name the facets without which it would be exact."""
+        words: list[str] = []
+        for name in facets_of(type(found.element)):
+            value, element = getattr(found.element, name), cast("Any", found.element)
+            if value is not None and self.accepts(found.with_element(replace(element, **{name: None}))):
+                words.append(f"It is exact only without {name}={facet_text(value)}.")
+        return words
 
     def accepts(self, given: NeuralType) -> bool:
         """Say whether this value is one to convert."""

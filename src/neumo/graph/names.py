@@ -9,8 +9,9 @@ from neumo.graph.inputs import GraphInputs
 from neumo.graph.module import NeuralModule, label_of, name_of
 from neumo.graph.nest import Nesting
 from neumo.graph.outputs import Chosen
+from neumo.graph.source import Location
 from neumo.graph.value import Step, Value
-from neumo.types import GraphError
+from neumo.types import GraphError, Row
 
 
 def name_modules(steps: Iterable[Step], known: Mapping[str, NeuralModule]) -> dict[str, NeuralModule]:
@@ -21,7 +22,8 @@ def name_modules(steps: Iterable[Step], known: Mapping[str, NeuralModule]) -> di
     """
     steps = list(steps)
     modules = list({id(s.module): s.module for s in steps if not isinstance(s.module, GraphInputs)}.values())
-    names = _given_names(modules, known)
+    places = {id(s.module): s.location for s in reversed(steps)}  # of the first call of each
+    names = _given_names(modules, known, places)
     taken = set(names.values())
     for key, name in _inner_names(steps).items():
         if key not in names and name not in taken:
@@ -34,7 +36,11 @@ def name_modules(steps: Iterable[Step], known: Mapping[str, NeuralModule]) -> di
     return {names[id(module)]: module for module in modules}
 
 
-def _given_names(modules: Iterable[NeuralModule], known: Mapping[str, NeuralModule]) -> dict[int, str]:
+def _given_names(
+    modules: Iterable[NeuralModule],
+    known: Mapping[str, NeuralModule],
+    places: Mapping[int, Location | None],
+) -> dict[int, str]:
     before = {id(module): name for name, module in known.items()}
     taken: dict[str, NeuralModule] = {}
     for module in modules:
@@ -45,11 +51,18 @@ def _given_names(modules: Iterable[NeuralModule], known: Mapping[str, NeuralModu
             raise GraphError(
                 f"two modules are named {given!r}",
                 code="name",
-                details=[f"one is {taken[given]!r}", f"the other is {module!r}"],
+                details=[
+                    Row(word, type(each).__name__, _called_at(places.get(id(each))))
+                    for word, each in (("one", taken[given]), ("other", module))
+                ],
                 fixes=["give each object its own name, or call one object twice to share its weights"],
             )
         taken[given] = module
     return {id(module): name for name, module in taken.items()}
+
+
+def _called_at(location: Location | None) -> str:
+    return "" if location is None else f"called at {location.place()}"
 
 
 def _inner_names(steps: Iterable[Step]) -> dict[int, str]:
