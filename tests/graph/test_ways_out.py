@@ -44,7 +44,7 @@ from neumo.types import (
 
 from .apply_fixes import apply, refused_call, ways_of
 from .more_specs import Sum
-from .specs import DE, EN, CTCHead, CTCLoss, Down, SpeechData, SumLoss
+from .specs import DE, EN, EN_SORTED, CTCHead, CTCLoss, Down, SpeechData, SumLoss
 from .test_fixes_apply import PIECES, Port
 from .test_more_graphs import swapped_lengths, swapped_scores_and_targets
 
@@ -492,3 +492,53 @@ def test_what_data_brings_along_comes_before_what_a_model_found() -> None:
     with pytest.raises(PortError) as caught:
         Compare()(hypothesis=data.heard, hypothesis_len=data.heard_len, reference_len=data.text_len)
     assert [fix.text for fix in caught.value.fixes] == ["reference=data.text"]
+
+
+def code_for(names: dict[str, object], wanted: NeuralType, given: NeuralType) -> str:
+    data = inputs(x=given)
+    call = refused_call(Port({"x": wanted}), {"x": data.x}, {"data": data, **names})
+    (fix, *_) = Advice(call, Surroundings(call)).fixes(call.mismatches[0])
+    return fix.code
+
+
+def test_a_vocabulary_is_written_as_the_caller_names_it() -> None:
+    ours, theirs = EN.with_blank(), EN_SORTED.with_blank()
+    wanted, given = LogProbs(ours)[B, T, V(ours)], LogProbs(theirs)[B, T, V(theirs)]
+    names = {"letters": EN, "plain": EN_SORTED}
+    code = "x=Reorder(plain.with_blank(), letters.with_blank())(scores=data.x).scores"
+    assert code_for(names, wanted, given) == code
+    wanted, given = Ids(EN)[B, U], Ids(EN_SORTED)[B, U]
+    names = {"ctc": CTCLoss(EN), "layer": SpeechData(EN_SORTED), "__name__": "here"}
+    assert code_for(names, wanted, given) == "x=RemapIds(layer.vocab, ctc.vocab)(ids=data.x).ids"
+    assert code_for({}, wanted, given) == ""  # nothing holds it
+
+
+def test_lengths_that_another_value_decides_are_not_traced_to_it() -> None:
+    found = fixes_of(
+        Compare(),
+        inputs(late=Lengths(T("T5"))[B], **HEARD),
+        hypothesis="heard",
+        hypothesis_len="late",
+        reference="text",
+        reference_len="text_len",
+    )
+    assert [text for text, _ in found] == ["hypothesis_len=data.heard_len"]
+
+
+@dataclass(frozen=True)
+class Error(NeuralModule):
+    """Compares what was said with a target of the same frames."""
+
+    role = "loss"
+
+    def signature(self) -> Signature:
+        takes = {"said": Mel()[B, F, T], "target": Mel()[B, F, T], "target_len": Lengths(T)[B]}
+        return Signature(takes=takes, gives={"loss": Loss()[()]})
+
+
+def test_what_a_model_said_is_not_replaced_by_the_target() -> None:
+    batch = inputs(mel=Mel()[B, F(80), T], mel_len=Lengths(T)[B], late=Lengths(U)[B])
+    call = refused_call(
+        Error(), {"said": batch.mel, "target": batch.mel, "target_len": batch.late}, {"batch": batch}
+    )
+    assert [way.text for _, ways in ways_of(call) for way in ways] == ["target_len=batch.mel_len"]

@@ -333,3 +333,26 @@ def test_two_classes_of_one_name_are_written_with_their_modules() -> None:
         graph = Graph("g", outputs=twin()(x=x))
         assert f"kind: {twin.__module__}.TwinOfTwo" in recipe_text(graph)
         assert load_recipe(recipe_text(graph)).graph() == graph
+
+
+def refused_recipe(text: str, tmp_path: Path) -> NeumoError:
+    file = tmp_path / "recipe.yaml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(NeumoError) as caught:
+        load_recipe(file)
+    return caught.value
+
+
+def test_a_module_that_a_step_has_called_is_no_value_and_its_step_is_offered(tmp_path: Path) -> None:
+    wrong = RIGHT.replace("log_probs_len=enc.encoded_len", "log_probs_len=encoder.encoded_len")
+    error = refused_recipe(MODULES + wrong, tmp_path)
+    assert [fix.text for fix in error.fixes][:1] == ["write enc.encoded_len: enc is what encoder gives"]
+    assert "must call it first" not in error.render()
+    other = refused_recipe(MODULES + wrong.replace("encoder.encoded_len", "encoder.nothing"), tmp_path)
+    assert "must call it first" in other.render()
+
+
+def test_the_way_out_of_a_recipe_is_not_written_in_python(tmp_path: Path) -> None:
+    error = refused_recipe(MODULES + RIGHT.replace("batch: data()", "batch: slow()"), tmp_path)
+    assert "insert Resample(22050 -> 16000) before it" in error.render()
+    assert [fix.code for fix in error.fixes if fix.code] == []

@@ -119,18 +119,22 @@ class NeuralModule:
         self.__dict__["_name"] = name
         return self
 
-    def __getattr__(self, name: str) -> NoReturn:
-        if not name.startswith("_") and "_asked" not in self.__dict__:
-            from neumo.graph.misuse import uncalled_error
+    if not TYPE_CHECKING:  # an unknown attribute is a mistake for type checkers as well
 
-            self.__dict__["_asked"] = True  # the ports are asked for: they may need what is not there
-            try:
-                error = uncalled_error(self, name)
-            finally:
-                del self.__dict__["_asked"]
-            if error is not None:
-                raise error
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        def __getattr__(self, name: str) -> NoReturn:
+            if not name.startswith("_") and "_asked" not in self.__dict__:
+                from neumo.graph.misuse import uncalled_error
+
+                self.__dict__["_asked"] = True  # the ports are asked for: they may need what is not there
+                try:
+                    error = uncalled_error(self, name)
+                finally:
+                    del self.__dict__["_asked"]
+                if error is not None:
+                    raise error
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
+            )
 
     def __setattr__(self, name: str, value: object) -> None:
         if "_connected" in self.__dict__ and name in getattr(type(self), "__dataclass_fields__", ()):

@@ -266,7 +266,6 @@ class Advice:
                     written = [f"{along}={self.around.spell(other)}", f"{port}={self.around.spell(measure)}"]
                     text = written[0] if kept else ", ".join(written)
                     yield Way(text, again, value=measure, beside={along: other})
-                    break
 
     def _broken(self, types: Types, port: str) -> list[str]:
         """List the ports that would not fit any more."""
