@@ -31,7 +31,8 @@ from neumo.graph.rules_view import declared_ports
 from neumo.graph.signature import Signature
 from neumo.types import B, F, Features, GraphError, Ids, Lengths, Mask, Mel, T, U
 
-from . import test_rules as graphs
+from . import rule_graphs as graphs
+from . import rule_graphs_more as more
 from .rule_specs import (
     LABELS,
     OTHERS,
@@ -374,7 +375,7 @@ def test_training_and_prediction_on_other_frames_are_found() -> None:
 
 
 def test_what_one_graph_alone_breaks_is_not_told_again() -> None:
-    graph = graphs.one_encoder_of_two_frame_rates()
+    graph = more.one_encoder_of_two_frame_rates()
     assert find_between({"graph": graph}) == []
 
 
