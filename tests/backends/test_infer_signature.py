@@ -12,8 +12,8 @@ from torch import Tensor, nn
 import neumo
 from neumo.backends.torch.infer_probe import fit_one, free_axes, probe, widen
 from neumo.backends.torch.infer_signature import InferredSignature, infer_signature
-from neumo.graph.type_source import axis_source, signature_source, size_source
 from neumo.graph.signature import Signature
+from neumo.graph.type_source import axis_source, signature_source, size_source
 from neumo.types import (
     ANY,
     ONE,

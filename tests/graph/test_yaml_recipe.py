@@ -453,7 +453,7 @@ def test_no_mistakes_raise_nothing() -> None:
 
 
 @dataclass(frozen=True)
-class Broken(NeuralModule):
+class IllStated(NeuralModule):
     """Its signature fails: a mistake of the class, found when a recipe uses it."""
 
     def signature(self) -> Signature:
@@ -461,7 +461,7 @@ class Broken(NeuralModule):
 
 
 def test_a_module_whose_signature_is_wrong_is_reported_at_its_step() -> None:
-    text = "neumo: 1\nmodules:\n  b: {kind: Broken}\ngraphs:\n  g:\n    steps: {x: b()}\n"
+    text = "neumo: 1\nmodules:\n  b: {kind: IllStated}\ngraphs:\n  g:\n    steps: {x: b()}\n"
     error = mistake(text)
     assert error.code == "signature"
     assert str(error.where) == "<text>:6:16"

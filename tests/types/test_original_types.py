@@ -249,7 +249,7 @@ class CurvePoints(NeuralModule):
 
 
 @dataclass(frozen=True)
-class Line(NeuralModule):
+class Affine(NeuralModule):
     """Fits them."""
 
     def signature(self) -> Signature:
@@ -269,11 +269,13 @@ class Squares(NeuralModule):
 
 
 def test_data_a_model_and_a_loss_can_be_wired_and_a_loss_feeds_no_model() -> None:
-    points, line, squares = CurvePoints(), Line(), Squares()
+    points, line, squares = CurvePoints(), Affine(), Squares()
     batch = points()
     loss = squares(y=line(x=batch.x).y, target=batch.y).loss
     assert str(loss.type) == "Loss[]"
-    with pytest.raises(PortError, match=r"Squares\.loss cannot feed Line\.x: Loss is not Acoustic") as caught:
+    with pytest.raises(
+        PortError, match=r"Squares\.loss cannot feed Affine\.x: Loss is not Acoustic"
+    ) as caught:
         line(x=loss)
     assert caught.value.code == "element"
 

@@ -53,11 +53,12 @@ def check_facets(facets: Collection[str]) -> Collection[str]:
         )
     for facet in facets:
         if facet not in known:
+            near = did_you_mean(str(facet), known)
             raise ConfigError(
                 f"no element has a facet {facet!r} that could be relaxed",
                 code="relax",
-                details=[f"facets are {', '.join(sorted(known))}"],
-                fixes=did_you_mean(str(facet), known),
+                details=() if near else [f"facets are {', '.join(sorted(known))}"],
+                fixes=near,
             )
     return facets
 
