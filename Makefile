@@ -3,6 +3,7 @@
 #   make quickstart   train a speech recogniser and use it (one minute or two)
 #   make test         all tests
 #   make check        what to run before a commit: format, lint, types, layers, quick tests
+#   make coverage     all tests, and which branches of the types and the graph they do not reach
 #   make proof        the long tests and the benchmarks: what the documentation's figures rest on
 #   make clean        remove what the others made
 
@@ -13,7 +14,7 @@ PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3 py
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST_ARGS ?=
 
-.PHONY: quickstart test check proof format clean setup
+.PHONY: quickstart test check coverage proof format clean setup
 
 quickstart: $(VENV)/.installed-run
 	$(BIN)/neumo quickstart
@@ -27,6 +28,10 @@ check: $(VENV)/.installed-dev
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -x -m "not slow" $(PYTEST_ARGS)
+
+coverage: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov=neumo.types --cov=neumo.graph --cov-branch \
+		--cov-report=term-missing:skip-covered $(PYTEST_ARGS)
 
 proof: $(VENV)/.installed-dev
 	$(BIN)/python proofs/lowest.py

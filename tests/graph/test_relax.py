@@ -124,3 +124,13 @@ def test_a_relaxed_facet_of_the_same_numbers_is_let_pass() -> None:
     with relax("unit", reason="the model was trained so"):
         record = Intonation()(pitch=opened.pitch)
     assert len(Graph(outputs=record).warnings()) == 1
+
+
+def test_a_facet_that_is_like_no_other_is_refused_with_the_list() -> None:
+    with (
+        pytest.raises(ConfigError, match=r"facets are .*center, channels") as refused,
+        relax("zzz", reason="x"),
+    ):
+        pass
+    assert refused.value.code == "relax"
+    assert not refused.value.fixes
