@@ -119,7 +119,7 @@ class NeuralModule:
         self.__dict__["_name"] = name
         return self
 
-    if not TYPE_CHECKING:  # an unknown attribute is a mistake for type checkers as well
+    if not TYPE_CHECKING:  # pragma: no branch (an unknown attribute is a mistake for type checkers as well)
 
         def __getattr__(self, name: str) -> NoReturn:
             if not name.startswith("_") and "_asked" not in self.__dict__:
