@@ -41,6 +41,7 @@ class Adapter(NeuralModule):
     @classmethod
     def propose(cls, wanted: NeuralType, given: NeuralType) -> Iterator[Self]:
         """Give the instances that might turn `given` into `wanted`; the asker compares types again."""
+        # Whoever writes an adapter meets this, never whoever uses one: each class says when it is of use.
         raise NotImplementedError(f"{cls.__name__} proposes nothing")
 
     def signature_for(self, given: Mapping[str, NeuralType]) -> Signature:

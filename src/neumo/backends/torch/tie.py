@@ -54,6 +54,7 @@ def find_weight(module: nn.Module, name: str, owner: str) -> Weight:
     layer = dict(module.named_modules()).get(path)
     if layer is not None:
         if last in _turned_names(layer):
+            # torch types `parametrizations` as any attribute of a module; it is a ModuleDict where there are some
             original: Any = layer.parametrizations[last].original  # type: ignore[index, union-attr]
             return Weight(layer, last, f"{owner}.{name}", original, turned=True)
         found = dict(layer.named_parameters(recurse=False)).get(last)
@@ -150,7 +151,7 @@ def _release(layer: nn.Module, name: str) -> None:
 
 
 def _turned_names(layer: nn.Module) -> list[str]:
-    held: Iterable[tuple[str, Any]] = (
+    held: Iterable[tuple[str, Any]] = (  # a ModuleDict, which torch's stubs do not say
         layer.parametrizations.items() if parametrize.is_parametrized(layer) else ()  # type: ignore[operator, union-attr]
     )
     return [name for name, steps in held if len(steps) == 1 and isinstance(steps[0], Turned)]
