@@ -54,7 +54,7 @@ def find_weight(module: nn.Module, name: str, owner: str) -> Weight:
     layer = dict(module.named_modules()).get(path)
     if layer is not None:
         if last in _turned_names(layer):
-            # torch types `parametrizations` as any attribute of a module; it is a ModuleDict where there are some
+            # A ModuleDict where there are some, which torch's stubs do not say.
             original: Any = layer.parametrizations[last].original  # type: ignore[index, union-attr]
             return Weight(layer, last, f"{owner}.{name}", original, turned=True)
         found = dict(layer.named_parameters(recurse=False)).get(last)
