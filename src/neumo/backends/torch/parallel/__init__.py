@@ -1,0 +1,1 @@
+"""Several processes: joining them, and dividing the work and the weights among them."""

@@ -1,0 +1,1 @@
+"""Training with torch: one step, the optimizers, averages of weights."""
