@@ -3,8 +3,8 @@ import pytest
 import torch
 from torch import nn
 
-from neumo.backends.torch.average import Average
-from neumo.backends.torch.optimise import build_optimizer, load_optimizer, optimizer_tensors
+from neumo.backends.torch.training.average import Average
+from neumo.backends.torch.training.optimizers import build_optimizer, load_optimizer, optimizer_tensors
 from neumo.engine import EMA, SGD, Adam, AdamW, NovoGrad
 from neumo.types import BackendError
 

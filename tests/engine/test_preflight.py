@@ -155,7 +155,7 @@ def test_two_data_layers_are_refused():
 
 @pytest.mark.parametrize("batch", [1, 2])
 def test_the_loss_must_be_one_number_that_depends_on_weights(batch):
-    from neumo.backends.torch.train import TorchTrainer
+    from neumo.backends.torch.training.trainer import TorchTrainer
 
     trainer = TorchTrainer.__new__(TorchTrainer)
     loss = torch.zeros(batch) if batch > 1 else torch.zeros(())

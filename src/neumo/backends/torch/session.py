@@ -28,7 +28,7 @@ from neumo.backends.torch.save import (
     write_tensors,
 )
 from neumo.backends.torch.tie import Weight, find_weight, tie_weight, untie_weight
-from neumo.backends.torch.train import TorchTrainer, reseed
+from neumo.backends.torch.training.trainer import TorchTrainer, reseed
 from neumo.backends.torch.weights import named_weights, set_modes, state_names
 from neumo.engine.backend import Setup, TrainingSetup
 from neumo.engine.plan import Plan

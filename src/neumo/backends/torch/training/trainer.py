@@ -10,10 +10,10 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from neumo.backends.torch.average import Average
+from neumo.backends.torch.training.average import Average
 from neumo.backends.torch.device import Place
 from neumo.backends.torch.execute import TorchProgram
-from neumo.backends.torch.optimise import build_optimizer, load_optimizer, optimizer_tensors
+from neumo.backends.torch.training.optimizers import build_optimizer, load_optimizer, optimizer_tensors
 from neumo.backends.torch.save import load_state, read_tensors, state_of, write_tensors
 from neumo.backends.torch.weights import statistics_of, trainable_weights
 from neumo.engine.backend import TrainingSetup, Update
