@@ -22,9 +22,8 @@ from neumo.backends.torch.registry import build
 from neumo.engine import SGD, AdamW, NeuralFactory
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
-from neumo.graph.recipe import Recipe
 from neumo.graph.signature import Signature
-from neumo.graph.yaml import load_recipe, recipe_text
+from neumo.graph.yaml import Recipe, load_recipe, recipe_text
 from neumo.types import (
     Acoustic,
     B,

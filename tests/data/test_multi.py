@@ -17,9 +17,8 @@ from neumo.engine.preflight import Foreseeing
 from neumo.graph.graph import Graph
 from neumo.graph.module import DataLayer
 from neumo.graph.multi import MultiData
-from neumo.graph.recipe import Recipe
 from neumo.graph.signature import Signature
-from neumo.graph.yaml import load_recipe, recipe_text
+from neumo.graph.yaml import Recipe, load_recipe, recipe_text
 from neumo.types import Acoustic, B, ConfigError, DataError, F, Item, Lengths, NeumoError, PortError, T
 
 from ..engine.toys import Line, PointData, SquaredError

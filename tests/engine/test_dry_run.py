@@ -332,7 +332,7 @@ def test_a_list_that_may_be_absent_may_be_none() -> None:
 
 
 def test_all_graphs_that_fail_are_told_together(tmp_path: Path) -> None:
-    from neumo.graph.recipe import Recipe
+    from neumo.graph.yaml import Recipe
 
     opened = inputs(x=Acoustic()[B, F(3)])
     graphs = {lie: Graph(lie, outputs={"y": Liar(lie)(x=opened.x).y}) for lie in ("width", "crash", "")}

@@ -155,7 +155,7 @@ def test_a_kind_alone_is_enough(path):
 
 def test_reading_actions_needs_no_framework(path):
     code = (
-        "import sys; from neumo.engine.recipe import read_actions; from neumo.graph.recipe import Recipe;"
+        "import sys; from neumo.engine.recipe import read_actions; from neumo.graph.yaml import Recipe;"
         "read_actions(Recipe(graphs={}, actions={'train': {'epochs': 1, 'optimizer': {'kind': 'SGD'}}}));"
         "print([name for name in ('torch', 'numpy') if name in sys.modules])"
     )

@@ -14,9 +14,8 @@ from neumo.engine.recipe import read_actions
 from neumo.engine.recipe_check import check_early_stop, figures, recipe_findings
 from neumo.graph.graph import Graph
 from neumo.graph.module import Metric
-from neumo.graph.recipe import Recipe
 from neumo.graph.signature import Signature
-from neumo.graph.yaml import load_recipe
+from neumo.graph.yaml import Recipe, load_recipe
 from neumo.types import Acoustic, B, ConfigError, F, Score
 
 from .test_recipe import RECIPE

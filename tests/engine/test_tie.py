@@ -14,9 +14,8 @@ import neumo
 from neumo.engine import EMA, SGD, AdamW, NeuralFactory
 from neumo.engine.recipe import make_factory, read_actions, run_train
 from neumo.graph.graph import Graph
-from neumo.graph.recipe import Recipe
 from neumo.graph.signature import Signature
-from neumo.graph.yaml import load_recipe, save_recipe
+from neumo.graph.yaml import Recipe, load_recipe, save_recipe
 from neumo.types import Acoustic, B, BackendError, CheckpointError, ConfigError, F, GraphError
 
 from .toys import PointData, SquaredError, refused

@@ -15,9 +15,8 @@ from neumo.engine import AdamW, NeuralFactory
 from neumo.engine.recipe import make_factory, read_actions, run_train
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
-from neumo.graph.recipe import Recipe
 from neumo.graph.signature import Signature
-from neumo.graph.yaml import load_recipe, save_recipe
+from neumo.graph.yaml import Recipe, load_recipe, save_recipe
 from neumo.hub import load_model, save_model
 from neumo.types import Acoustic, B, BackendError, CheckpointError, ConfigError, F, GraphError
 

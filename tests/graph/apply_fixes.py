@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from neumo.graph.adapter_chains import Before
+from neumo.graph.adapters.chains import Before
 from neumo.graph.assume import assume
 from neumo.graph.candidates import Surroundings, each_value
 from neumo.graph.compose import Call, Mismatch, check, compose

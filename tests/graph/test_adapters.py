@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from neumo.graph import adapters as ad
-from neumo.graph.adapter import FittingAdapter, ShapedAdapter
+from neumo.graph.adapters.adapter import FittingAdapter, ShapedAdapter
 from neumo.graph.catalogue import Entry
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs

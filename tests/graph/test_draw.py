@@ -9,13 +9,14 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from neumo.graph.draw import to_html, to_mermaid, to_svg, to_text
-from neumo.graph.draw_parts import Box, Sketch, Socket
-from neumo.graph.draw_sketch import sketch, step_names
-from neumo.graph.draw_svg import draw_sketch
-from neumo.graph.draw_text import list_sketch
+from neumo.graph.draw.parts import Box, Sketch, Socket
+from neumo.graph.draw.sketch import sketch
+from neumo.graph.draw.svg import draw_sketch
+from neumo.graph.draw.text import list_sketch
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
 from neumo.graph.module import is_default
+from neumo.graph.names import step_names
 from neumo.types import Acoustic, B, F, Lengths, T
 
 from . import specs

@@ -9,10 +9,10 @@ from itertools import combinations
 import pytest
 
 from neumo.graph.draw import to_svg
-from neumo.graph.draw_fold import HEAD, LABEL, TALL, place, turn_path
-from neumo.graph.draw_layout import Tile, arrange
-from neumo.graph.draw_parts import Box, Link, Note, Sketch, Socket
-from neumo.graph.draw_svg import draw_sketch
+from neumo.graph.draw.fold import HEAD, LABEL, TALL, place, turn_path
+from neumo.graph.draw.layout import Tile, arrange
+from neumo.graph.draw.parts import Box, Link, Note, Sketch, Socket
+from neumo.graph.draw.svg import draw_sketch
 from neumo.graph.graph import Graph
 
 from .pictures import boxes, inside, large, overlap, small, wide, wires, words

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neumo.graph.draw_layout import GAP, Layout, Tile, arrange, least_squares
+from neumo.graph.draw.layout import GAP, Layout, Tile, arrange, least_squares
 
 
 def tile(key: str, width: float = 80) -> Tile:

@@ -12,16 +12,17 @@ from typing import Any, ClassVar
 
 import pytest
 
-from neumo.graph import draw_page
+from neumo.graph import draw
 from neumo.graph.assume import assume
 from neumo.graph.draw import to_page, to_svg, to_text
-from neumo.graph.draw_page import page_model, page_of
-from neumo.graph.draw_parts import Box, Link, Mark, Note, Setting, Sketch, Socket
-from neumo.graph.draw_sizes import size_story, trace_sizes
-from neumo.graph.draw_sketch import sketch, step_names
+from neumo.graph.draw.page import page_model, page_of
+from neumo.graph.draw.parts import Box, Link, Mark, Note, Setting, Sketch, Socket
+from neumo.graph.draw.sizes import size_story, trace_sizes
+from neumo.graph.draw.sketch import sketch
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
 from neumo.graph.module import DataLayer, NeuralModule
+from neumo.graph.names import step_names
 from neumo.graph.signature import Signature
 from neumo.types import Acoustic, Audio, B, F, Ids, Lengths, Loss, Mel, T
 
@@ -466,7 +467,7 @@ def test_a_notebook_shows_tooltips_without_a_script() -> None:
 
 
 def test_the_files_of_the_page_lie_in_the_package() -> None:
-    folder = Path(draw_page.__file__).parent
+    folder = Path(draw.__file__).parent
     assert (folder / "page.css").stat().st_size > 0
     assert (folder / "page.js").stat().st_size > 0
 

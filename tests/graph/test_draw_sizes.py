@@ -8,7 +8,7 @@ from math import prod
 import pytest
 
 from neumo.graph.adapters import Resample
-from neumo.graph.draw_sizes import Hop, rule_text, size_story, stations, trace_size, trace_sizes
+from neumo.graph.draw.sizes import Hop, rule_text, size_story, stations, trace_size, trace_sizes
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
 from neumo.graph.module import NeuralModule

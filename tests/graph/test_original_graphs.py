@@ -12,10 +12,9 @@ from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
 from neumo.graph.modes import MODES, Mode, may_nest
 from neumo.graph.module import DataLayer, NeuralModule, Role, signature_of
-from neumo.graph.recipe import Recipe
 from neumo.graph.signature import Signature
 from neumo.graph.value import Record, Value
-from neumo.graph.yaml import load_recipe, recipe_text
+from neumo.graph.yaml import Recipe, load_recipe, recipe_text
 from neumo.types import Acoustic, B, F, GraphError, Loss, NeumoError, PortError
 
 

@@ -27,7 +27,7 @@ from neumo.graph.rules import (
     refuse,
     unneeded,
 )
-from neumo.graph.rules_view import declared_ports
+from neumo.graph.rules.view import declared_ports
 from neumo.graph.signature import Signature
 from neumo.types import B, F, Features, GraphError, Ids, Lengths, Mask, Mel, T, U
 

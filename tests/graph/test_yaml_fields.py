@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NewType, Optio
 
 import pytest
 
-from neumo.graph.yaml_fields import field_hints, read_object
-from neumo.graph.yaml_read import read_yaml
-from neumo.graph.yaml_scope import Scope, Spoilt
-from neumo.graph.yaml_values import describe_hint
+from neumo.graph.yaml.fields import field_hints, read_object
+from neumo.graph.yaml.read import read_yaml
+from neumo.graph.yaml.scope import Scope, Spoilt
+from neumo.graph.yaml.values import describe_hint
 from neumo.types import Audio, ConfigError, Element, Mel, NeuralType, Vocab
 
 if TYPE_CHECKING:

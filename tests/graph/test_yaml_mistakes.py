@@ -14,9 +14,9 @@ from neumo.graph.inputs import inputs
 from neumo.graph.module import NeuralModule
 from neumo.graph.signature import Signature
 from neumo.graph.yaml import load_recipe, recipe_text
-from neumo.graph.yaml_fields import keyword_hints
-from neumo.graph.yaml_scope import Scope
-from neumo.graph.yaml_values import describe_hint
+from neumo.graph.yaml.fields import keyword_hints
+from neumo.graph.yaml.scope import Scope
+from neumo.graph.yaml.values import describe_hint
 from neumo.types import Acoustic, B, ConfigError, F, NeumoError, T
 
 from ..cli.runner import neumo

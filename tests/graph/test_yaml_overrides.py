@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from neumo.graph.overrides import apply_overrides
 from neumo.graph.yaml import load_recipe
-from neumo.graph.yaml_read import read_yaml
+from neumo.graph.yaml.overrides import apply_overrides
+from neumo.graph.yaml.read import read_yaml
 from neumo.types import ConfigError
 
 TEXT = """\

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from neumo.graph.yaml_read import DEEPEST, LARGEST_FILE, node_of, read_text, read_yaml
+from neumo.graph.yaml.read import DEEPEST, LARGEST_FILE, node_of, read_text, read_yaml
 from neumo.types import ConfigError, NeumoError
 
 

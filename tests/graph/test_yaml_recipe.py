@@ -9,9 +9,8 @@ from typing import ClassVar
 import pytest
 
 from neumo.graph.module import NeuralModule
-from neumo.graph.recipe import Recipe, raise_all
 from neumo.graph.signature import Signature
-from neumo.graph.yaml import load_graph, load_recipe
+from neumo.graph.yaml import Recipe, load_graph, load_recipe, raise_all
 from neumo.types import Acoustic, B, ConfigError, F, Loss, NeumoError, T
 
 from . import specs
@@ -92,7 +91,7 @@ def test_a_recipe_file_gives_the_folder_that_paths_start_from(tmp_path: Path) ->
 
 
 def test_a_vocabulary_file_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("neumo.graph.yaml_vocabs.LARGEST_FILE", 3)
+    monkeypatch.setattr("neumo.graph.yaml.vocabs.LARGEST_FILE", 3)
     (tmp_path / "letters.txt").write_text("a\nb\nc\n")
     path = tmp_path / "recipe.yaml"
     path.write_text(RIGHT.replace('labels: " abcdefghijklmnopqrstuvwxyz\'"', "file: letters.txt"))

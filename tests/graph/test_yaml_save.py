@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
 from neumo.graph.module import NeuralModule
-from neumo.graph.recipe import Recipe
 from neumo.graph.signature import Signature
-from neumo.graph.yaml import load_graph, load_recipe, recipe_text, save_graph, save_recipe
+from neumo.graph.yaml import Recipe, load_graph, load_recipe, recipe_text, save_graph, save_recipe
 from neumo.types import (
     Acoustic,
     Audio,

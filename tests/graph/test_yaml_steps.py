@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from neumo.graph.yaml_read import read_yaml
-from neumo.graph.yaml_steps import LONGEST_STEP, Call, parse_reference, parse_step
+from neumo.graph.yaml.read import read_yaml
+from neumo.graph.yaml.steps import LONGEST_STEP, Call, parse_reference, parse_step
 from neumo.types import ConfigError
 
 

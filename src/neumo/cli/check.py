@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from neumo.engine.dry_run import DryRun
     from neumo.engine.recipe import Actions
     from neumo.graph.graph import Graph
-    from neumo.graph.recipe import Recipe
     from neumo.graph.rules import Finding
+    from neumo.graph.yaml import Recipe
 
 
 def check(
@@ -68,8 +68,8 @@ def check_findings(
 ) -> dict[str, list[Finding]]:
     """Find what rules have to say about the graphs of a recipe, by graph; raises an error for all errors."""
     from neumo.engine.recipe_check import check_early_stop, recipe_findings
-    from neumo.graph.recipe import raise_all
     from neumo.graph.rules import active
+    from neumo.graph.yaml import raise_all
 
     if actions is not None:
         check_early_stop(recipe, actions)

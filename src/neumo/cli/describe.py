@@ -12,7 +12,7 @@ from neumo.cli.describe_markdown import default_text
 from neumo.cli.describe_markdown import markdown as write_markdown
 from neumo.graph.catalogue import catalogue, describe_module, vocabs_of
 from neumo.graph.catalogue_fits import connections
-from neumo.graph.draw_sketch import short_type
+from neumo.graph.draw.sketch import short_type
 from neumo.graph.registry import lookup
 from neumo.types.errors import ConfigError
 

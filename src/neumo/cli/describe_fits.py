@@ -10,7 +10,7 @@ import typer
 from neumo.cli.recipes import read_recipe
 from neumo.graph.candidates import candidates_for, find_port, wanted_beside
 from neumo.graph.catalogue_fits import fits_modules, fits_port
-from neumo.graph.draw_sketch import short_type
+from neumo.graph.draw.sketch import short_type
 from neumo.graph.graph import Graph
 from neumo.graph.module import signature_of
 from neumo.graph.value import Value

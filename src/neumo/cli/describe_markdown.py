@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from neumo.graph.draw_sketch import short_type
+from neumo.graph.draw.sketch import short_type
 
 TITLES: Final = {
     "adapters": "Adapters",

@@ -15,7 +15,7 @@ from neumo.types.errors import CheckpointError, ConfigError, DataError
 if TYPE_CHECKING:
     from neumo.asr.transcribe import Transcriber
     from neumo.data.manifest import Manifest
-    from neumo.graph.recipe import Recipe
+    from neumo.graph.yaml import Recipe
     from neumo.metrics.error_rate import CorpusErrors
     from neumo.types.vocab import Vocab
 

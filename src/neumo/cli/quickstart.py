@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from neumo.asr.corpus import Corpus
     from neumo.cli.train import Outcome
     from neumo.engine.callbacks import Callback
-    from neumo.graph.recipe import Recipe
+    from neumo.graph.yaml import Recipe
     from neumo.hub.bundle import Model
 
 GOOD = 0.02  # the word error rate that every seed tried stays below, by far

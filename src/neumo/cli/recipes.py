@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from neumo.graph.yaml import load_recipe
 
 if TYPE_CHECKING:
-    from neumo.graph.recipe import Recipe
+    from neumo.graph.yaml import Recipe
     from neumo.types.errors import NeumoError
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from neumo.engine.callbacks import Callback
     from neumo.engine.factory import NeuralFactory
     from neumo.engine.train import TrainResult
-    from neumo.graph.recipe import Recipe
+    from neumo.graph.yaml import Recipe
 
 MODEL = "model.neumo"
 
@@ -80,7 +80,7 @@ def train(
 def keep_earlier_recipe(recipe: Recipe, folder: Path) -> Path | None:
     """Rename the recipe in a run folder if it is another one; return its new name."""
     from neumo.engine.recipe import RECIPE
-    from neumo.graph.yaml_write import write_recipe
+    from neumo.graph.yaml.write import write_recipe
 
     path = folder / RECIPE
     if not path.is_file() or path.read_text(encoding="utf-8") == write_recipe(recipe, folder):

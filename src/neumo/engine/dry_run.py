@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from neumo.engine.recipe import Actions
     from neumo.graph.graph import Graph
     from neumo.graph.module import Metric
-    from neumo.graph.recipe import Recipe
     from neumo.graph.value import Value
+    from neumo.graph.yaml import Recipe
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def dry_runs(recipe: Recipe, actions: Actions | None = None, *, seed: int = 0) -
     Raises the error of the graph that fails, or one that shows those of all that do.
     """
     from neumo.engine.recipe import trained_graph
-    from neumo.graph.recipe import raise_all
+    from neumo.graph.yaml import raise_all
 
     backend = actions.factory.backend if actions is not None else "torch"
     trained = trained_graph(recipe, actions) if actions is not None and recipe.actions.get("train") else None

@@ -31,10 +31,10 @@ from neumo.engine.recipe_check import check_best, place_of, placed
 from neumo.engine.schedules import SCHEDULES, Schedule
 from neumo.engine.verify import Verify
 from neumo.engine.weight_names import check_heads, check_modules
-from neumo.graph.recipe import Recipe, raise_all
-from neumo.graph.yaml_fields import attempt, make, read_fields
-from neumo.graph.yaml_read import Node, node_of
-from neumo.graph.yaml_scope import Scope, Spoilt
+from neumo.graph.yaml import Recipe, raise_all
+from neumo.graph.yaml.fields import attempt, make, read_fields
+from neumo.graph.yaml.read import Node, node_of
+from neumo.graph.yaml.scope import Scope, Spoilt
 from neumo.types.errors import ConfigError, NeumoError, did_you_mean
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ class Actions:
 def read_actions(recipe: Recipe) -> Actions:
     """Read and check the sections of a recipe; `neumo check` does no more than this, without any framework.
 
-    >>> from neumo.graph.recipe import Recipe
+    >>> from neumo.graph.yaml import Recipe
     >>> asked = {"train": {"epochs": 3, "optimizer": {"kind": "AdamW", "lr": 0.002}}}
     >>> read_actions(Recipe(graphs={}, actions=asked)).optimizer.lr
     0.002
@@ -218,7 +218,7 @@ def read_actions(recipe: Recipe) -> Actions:
 def section_mistakes(recipe: Recipe) -> list[NeumoError]:
     """List what is wrong within the sections of a recipe, for `load_recipe`: its graphs may be wrong, too.
 
-    >>> from neumo.graph.recipe import Recipe
+    >>> from neumo.graph.yaml import Recipe
     >>> wrong = {"train": {"epoch": 3, "clip": "a"}, "factory": {"seed": -1}}
     >>> for error in section_mistakes(Recipe(graphs={}, actions=wrong)):
     ...     print(error.what)

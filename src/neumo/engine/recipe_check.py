@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, cast
 
 from neumo.engine.preflight import find_loss
-from neumo.graph.recipe import Recipe
 from neumo.graph.rules import Finding, Purpose, find, find_between
+from neumo.graph.yaml import Recipe
 from neumo.types import Loss
 from neumo.types.errors import ConfigError, GraphError, NeumoError, did_you_mean
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from neumo.graph.graph import Graph
     from neumo.graph.module import Metric, NeuralModule
     from neumo.graph.value import Value
-    from neumo.graph.yaml_read import Node, YamlPlace
+    from neumo.graph.yaml.read import Node, YamlPlace
 
 
 def recipe_findings(

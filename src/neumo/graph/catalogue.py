@@ -13,8 +13,8 @@ from typing import Any, Final, cast
 from neumo.graph.module import DataLayer, NeuralModule, signature_of
 from neumo.graph.registry import known_kinds, lookup
 from neumo.graph.signature import Signature
-from neumo.graph.yaml_fields import field_hints
-from neumo.graph.yaml_values import describe_hint
+from neumo.graph.yaml.fields import field_hints
+from neumo.graph.yaml.values import describe_hint
 from neumo.types import (
     Audio,
     B,
@@ -242,7 +242,7 @@ def collection_of(cls: type) -> str:
         return cls.__module__
     if cls.__module__ == "neumo.graph.multi":
         return "data"
-    return "adapters" if cls.__module__.startswith("neumo.graph.adapter") else parts[1]
+    return "adapters" if cls.__module__.startswith("neumo.graph.adapters") else parts[1]
 
 
 def _init_fields(cls: type) -> list[dataclasses.Field[Any]]:

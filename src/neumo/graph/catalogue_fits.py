@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from neumo.graph.adapter_chains import single_chains
+from neumo.graph.adapters.chains import single_chains
 from neumo.graph.catalogue import Entry, catalogue
 from neumo.graph.module import NeuralModule, signature_of
 from neumo.graph.settings import changed_settings

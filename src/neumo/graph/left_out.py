@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from neumo.graph.adapter_chains import MOST_TRIES, Applied, Choices, single_chains
+from neumo.graph.adapters.chains import MOST_TRIES, Applied, Choices, single_chains
 from neumo.graph.candidates import Surroundings, fits
 from neumo.graph.value import Value
 from neumo.types import Any_, Fix, NeuralType

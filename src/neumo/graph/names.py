@@ -1,17 +1,21 @@
-"""The names of modules, of nested graphs and of outputs that were given none."""
+"""The names of modules, steps, nested graphs and outputs that were given none."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from neumo.graph.inputs import GraphInputs
+from neumo.graph.inputs import GraphInputs, is_open
 from neumo.graph.module import NeuralModule, label_of, name_of
 from neumo.graph.nest import Nesting
 from neumo.graph.outputs import Chosen
 from neumo.graph.source import Location
 from neumo.graph.value import Step, Value
 from neumo.types import GraphError, Row
+
+if TYPE_CHECKING:
+    from neumo.graph.graph import Graph
 
 
 def name_modules(steps: Iterable[Step], known: Mapping[str, NeuralModule]) -> dict[str, NeuralModule]:
@@ -80,6 +84,23 @@ def name_nestings(steps: Iterable[Step]) -> dict[str, Nesting]:
     numbers: dict[str, int] = {}
     calls = {id(step.within[0]): step.within[0] for step in steps if step.within}
     return {free_name(call.graph.name, taken, numbers): call for call in calls.values()}
+
+
+def step_names(graph: Graph, taken: Iterable[str] = ()) -> dict[int, str]:
+    """Name each step after its module: `mel`, `encoder`, `encoder_2` for the second use; by `id(step)`."""
+    modules = {id(module): name for name, module in graph.modules.items()}
+    stems = {id(step): "inputs" if is_open(step) else snake(modules[id(step.module)]) for step in graph.steps}
+    used = set(taken)
+    reserved = set(stems.values())
+    names: dict[int, str] = {}
+    for key, stem in stems.items():
+        name, count = stem, 1
+        while name in used or (count > 1 and name in reserved):
+            count += 1
+            name = f"{stem}_{count}"
+        used.add(name)
+        names[key] = name
+    return names
 
 
 def name_outputs(chosen: Iterable[Chosen], modules: Mapping[int, str]) -> dict[str, Value]:

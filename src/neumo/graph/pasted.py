@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from neumo.graph.adapter_chains import Applied, Before, Chain
 from neumo.graph.adapters import Adapter
+from neumo.graph.adapters.chains import Applied, Before, Chain
 from neumo.graph.candidates import Surroundings, each_value
 from neumo.graph.module import NeuralModule, is_default, module_fields
 from neumo.graph.names import free_name

@@ -100,6 +100,6 @@ def _by_text(found: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _holds_paths(cls: type[NeuralModule], name: str) -> bool:
-    from neumo.graph.yaml_fields import field_hints, mentions_path
+    from neumo.graph.yaml.fields import field_hints, mentions_path
 
     return mentions_path(field_hints(cls)[name])

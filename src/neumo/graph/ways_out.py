@@ -9,7 +9,8 @@ from math import isqrt
 from textwrap import wrap
 from typing import Any, cast
 
-from neumo.graph.adapter_chains import (
+from neumo.graph.adapters import proposals
+from neumo.graph.adapters.chains import (
     MOST_TRIES,
     Applied,
     Before,
@@ -20,7 +21,6 @@ from neumo.graph.adapter_chains import (
     results,
     single_chains,
 )
-from neumo.graph.adapters import proposals
 from neumo.graph.assume import Assume
 from neumo.graph.candidates import Surroundings, each_value, fits, unconnected
 from neumo.graph.compose import Call, Mismatch, try_types

@@ -18,8 +18,7 @@ from neumo.engine.weight_files import LEARNED
 from neumo.graph.graph import Graph
 from neumo.graph.learned import check_learned, learned_state, restore_learned
 from neumo.graph.module import NeuralModule
-from neumo.graph.recipe import Recipe
-from neumo.graph.yaml import load_recipe, recipe_text
+from neumo.graph.yaml import Recipe, load_recipe, recipe_text
 from neumo.hub.archive import CARD, FORMAT, RECIPE, WEIGHTS, Archive, write_archive
 from neumo.hub.card import Card
 from neumo.types.errors import CheckpointError, ConfigError, NeumoError

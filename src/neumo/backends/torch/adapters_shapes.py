@@ -12,7 +12,7 @@ from neumo.backends.torch.adapter import AdapterModule
 from neumo.backends.torch.lengths import frame_mask
 from neumo.backends.torch.registry import implements
 from neumo.graph import adapters as specs
-from neumo.graph.adapters_join import PARTS
+from neumo.graph.adapters.join import PARTS
 from neumo.graph.assume import Assume as Assumed
 
 

@@ -14,8 +14,12 @@ Built = TypeVar("Built", bound=type[nn.Module])
 
 _IMPLEMENTATIONS: dict[type, type[nn.Module]] = {}
 
-# Adapters are specified in the graph room, which knows no framework: their code stands beside this file.
-_ELSEWHERE = {"neumo.graph": "neumo.backends.torch.adapters"}
+# Adapters and what `assume` puts in are specified in the graph room, which knows no framework: their code
+# stands beside this file.
+_ELSEWHERE = {
+    "neumo.graph.adapters": "neumo.backends.torch.adapters",
+    "neumo.graph": "neumo.backends.torch.adapters",
+}
 
 
 def implements(spec_class: type) -> Callable[[Built], Built]:
