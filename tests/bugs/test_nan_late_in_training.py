@@ -5,7 +5,7 @@ import pytest
 
 from neumo.engine import SGD, Checkpoint, NeuralFactory
 from neumo.engine.checkpoint import CheckpointStore
-from neumo.engine.logs import read_log
+from neumo.engine.tracking import read_log
 from neumo.types import BackendError
 
 from ..engine.toys import Line, PointData, line_graphs

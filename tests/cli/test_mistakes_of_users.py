@@ -8,7 +8,7 @@ import pytest
 import soundfile
 
 from neumo.engine import NeuralFactory
-from neumo.engine.logs import read_log
+from neumo.engine.tracking import read_log
 from neumo.graph.yaml import load_recipe
 from neumo.hub import load_model, save_model
 from neumo.hub.archive import CARD, RECIPE, WEIGHTS, Archive, write_archive

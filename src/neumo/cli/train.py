@@ -92,7 +92,7 @@ def keep_earlier_recipe(recipe: Recipe, folder: Path) -> Path | None:
 def _check_folder(folder: Path, *, resume: bool, wanted: str) -> None:
     """Refuse to mix trainings, to go on with none, and to learn only afterwards that nothing can be kept."""
     from neumo.engine.checkpoint import CheckpointStore
-    from neumo.engine.logs import LOG
+    from neumo.engine.tracking import LOG
 
     try:
         found = bool(CheckpointStore(folder / "checkpoints").paths())

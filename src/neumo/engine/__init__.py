@@ -11,9 +11,9 @@ from neumo.engine.callbacks import TimeLimit as TimeLimit
 from neumo.engine.checkpoint import CheckpointStore as CheckpointStore
 from neumo.engine.evaluate import Evaluation as Evaluation
 from neumo.engine.factory import NeuralFactory as NeuralFactory
-from neumo.engine.logs import LossLogger as LossLogger
-from neumo.engine.logs import Progress as Progress
-from neumo.engine.logs import read_log as read_log
+from neumo.engine.tracking import LossLogger as LossLogger
+from neumo.engine.tracking import Progress as Progress
+from neumo.engine.tracking import read_log as read_log
 from neumo.engine.optimizers import EMA as EMA
 from neumo.engine.optimizers import SGD as SGD
 from neumo.engine.optimizers import Adam as Adam

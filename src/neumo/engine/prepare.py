@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from neumo.engine.backend import TrainingSetup
 from neumo.engine.callbacks import Callback, TimeLimit
-from neumo.engine.logs import LossLogger, Progress
+from neumo.engine.tracking import LossLogger, Progress
 from neumo.engine.plan import Plan, compile_plan, needed_steps
 from neumo.engine.preflight import (
     check_trainable,

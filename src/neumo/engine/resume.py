@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neumo.engine.checkpoint import CheckpointStore, Saved
-from neumo.engine.logs import LOG
+from neumo.engine.tracking import LOG
 from neumo.types.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
