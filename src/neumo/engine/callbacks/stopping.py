@@ -1,0 +1,79 @@
+"""Ending a training early: when a metric gets no better, or when the time is over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from neumo.engine.callbacks.callback import Callback
+from neumo.types.errors import ConfigError
+
+if TYPE_CHECKING:
+    from neumo.engine.run import Run
+
+
+class EarlyStop(Callback):
+    """Stops when a metric has not become better for `patience` evaluations in a row.
+
+    >>> EarlyStop("wer", patience=3).patience
+    3
+    """
+
+    order: ClassVar[int] = 20
+
+    def __init__(self, metric: str, *, patience: int = 5, least: float = 0.0, largest: bool = False) -> None:
+        if patience < 1:
+            raise ConfigError(f"EarlyStop: patience={patience} is below 1", code="rhythm")
+        self.metric = metric
+        self.patience = patience
+        self.least = least
+        self.largest = largest
+        self._best: float | None = None
+        self._seen = -1
+        self._waited = 0
+
+    def on_step_end(self, run: Run) -> None:
+        """Look whether the metric is new."""
+        measured = run.measured.get(self.metric, -1)
+        if measured <= self._seen:
+            return
+        self._seen = measured
+        value = -run.metrics[self.metric] if self.largest else run.metrics[self.metric]
+        if self._best is None or value < self._best - self.least:
+            self._best, self._waited = value, 0
+        else:
+            self._waited += 1
+        if self._waited >= self.patience:
+            run.stop(f"{self.metric} has not become better for {self.patience} evaluations")
+
+    def on_epoch_end(self, run: Run) -> None:
+        """Look whether the metric is new."""
+        self.on_step_end(run)
+
+    def on_action_end(self, run: Run) -> None:
+        """Refuse to have waited for a metric that never came."""
+        if self._seen < 0 and run.moved and self.metric not in run.metrics:
+            run.note(
+                f"EarlyStop: no evaluation gave {self.metric!r}, but {', '.join(run.metrics) or 'nothing'}"
+            )
+
+    def state(self) -> dict[str, Any]:
+        """Remember the best value and how long it has been waited for a better one."""
+        return {"best": self._best, "seen": self._seen, "waited": self._waited}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        self._best, self._seen, self._waited = state["best"], state["seen"], state["waited"]
+
+
+class TimeLimit(Callback):
+    """Stops after so many minutes, behind a whole step, so that a resumed training goes on exactly there."""
+
+    order: ClassVar[int] = 20
+
+    def __init__(self, minutes: float) -> None:
+        self.minutes = minutes
+
+    def on_step_end(self, run: Run) -> None:
+        """Look at the clock."""
+        if run.seconds > 60 * self.minutes:
+            run.stop(f"the time limit of {self.minutes:g} minutes is over")

@@ -1,0 +1,114 @@
+"""The log of a training: a file of JSON lines."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Final
+
+from neumo.engine.callbacks import Callback
+
+if TYPE_CHECKING:
+    from neumo.engine.run import Run
+
+LOG: Final = "metrics.jsonl"
+
+
+class LossLogger(Callback):
+    """Writes `metrics.jsonl` into the run folder: one JSON object for each step, epoch and note.
+
+    A resumed training cuts the log back to where its checkpoint was saved, so the log reads as if nothing had
+    happened. Numbers that are not finite are written as null.
+    """
+
+    order: ClassVar[int] = 80
+    only_first: ClassVar[bool] = True
+
+    def __init__(self, every_steps: int = 1) -> None:
+        self.every_steps = every_steps
+        self._file: IO[bytes] | None = None
+        self._keep = 0  # bytes of an earlier log that stay
+        self._noted = 0
+
+    def on_action_start(self, run: Run) -> None:
+        """Open the log."""
+        if run.folder is None:
+            return
+        path = run.folder / LOG
+        path.touch()
+        with path.open("r+b") as file:
+            file.truncate(min(self._keep, path.stat().st_size))
+        self._file = path.open("ab")
+        self._write_notes(run)
+
+    def on_step_end(self, run: Run) -> None:
+        """Write the figures of the step."""
+        if run.step % self.every_steps == 0:
+            row: dict[str, Any] = {
+                "step": run.step,
+                "epoch": run.epoch,
+                "loss": run.loss,
+                "lr": run.lr,
+                "norm": run.norm,
+            }
+            self._write({**row, "skipped": run.skipped} if run.skipped else row)
+        self._write_notes(run)
+
+    def on_epoch_end(self, run: Run) -> None:
+        """Write the figures of the epoch."""
+        self._write_notes(run)
+        self._write({"event": "epoch", **run.history[-1]})
+
+    def on_action_end(self, run: Run) -> None:
+        """Write the last figures."""
+        self._write_notes(run)
+        self.state()
+        if run.moved:
+            self._write({"event": "end", "step": run.step, "stopped": run.stopped, **run.metrics})
+        self.close()
+
+    def close(self) -> None:
+        """Close the log."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def state(self) -> dict[str, Any]:
+        """Remember how long the log is, up to the line that says that the training has ended."""
+        if self._file is not None:
+            self._file.flush()
+            self._keep = self._file.tell()
+        return {"bytes": self._keep}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        self._keep = state["bytes"]
+
+    def _write_notes(self, run: Run) -> None:
+        for text in run.notes[self._noted :]:
+            self._write({"event": "note", "step": run.step, "text": text})
+        self._noted = len(run.notes)
+
+    def _write(self, row: dict[str, Any]) -> None:
+        if self._file is not None:
+            self._file.write((json.dumps(_plain(row), ensure_ascii=False) + "\n").encode())
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """Read a `metrics.jsonl`, without a last line that a killed process left half written."""
+    rows: list[dict[str, Any]] = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            break
+    return rows
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
