@@ -11,13 +11,15 @@ from neumo.engine.callbacks import TimeLimit as TimeLimit
 from neumo.engine.checkpoint import CheckpointStore as CheckpointStore
 from neumo.engine.evaluate import Evaluation as Evaluation
 from neumo.engine.factory import NeuralFactory as NeuralFactory
-from neumo.engine.tracking import LossLogger as LossLogger
-from neumo.engine.tracking import Progress as Progress
-from neumo.engine.tracking import read_log as read_log
 from neumo.engine.optimizers import EMA as EMA
+from neumo.engine.optimizers import LAMB as LAMB
+from neumo.engine.optimizers import LARC as LARC
 from neumo.engine.optimizers import SGD as SGD
+from neumo.engine.optimizers import Adafactor as Adafactor
 from neumo.engine.optimizers import Adam as Adam
 from neumo.engine.optimizers import AdamW as AdamW
+from neumo.engine.optimizers import Group as Group
+from neumo.engine.optimizers import Muon as Muon
 from neumo.engine.optimizers import NovoGrad as NovoGrad
 from neumo.engine.plan import Plan as Plan
 from neumo.engine.plan import compile_plan as compile_plan
@@ -30,11 +32,17 @@ from neumo.engine.schedules import Noam as Noam
 from neumo.engine.schedules import Polynomial as Polynomial
 from neumo.engine.schedules import Schedule as Schedule
 from neumo.engine.schedules import WarmupHold as WarmupHold
+from neumo.engine.tracking import LossLogger as LossLogger
+from neumo.engine.tracking import Progress as Progress
+from neumo.engine.tracking import read_log as read_log
 from neumo.engine.train import TrainResult as TrainResult
 
 __all__ = [
     "EMA",
+    "LAMB",
+    "LARC",
     "SGD",
+    "Adafactor",
     "Adam",
     "AdamW",
     "Callback",
@@ -45,9 +53,11 @@ __all__ = [
     "EarlyStop",
     "Evaluate",
     "Evaluation",
+    "Group",
     "InverseSquareRoot",
     "Linear",
     "LossLogger",
+    "Muon",
     "NeuralFactory",
     "Noam",
     "NovoGrad",

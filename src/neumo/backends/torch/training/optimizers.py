@@ -1,24 +1,40 @@
-"""Builds torch optimizers from their specifications, and has NovoGrad, which torch lacks."""
+"""Builds torch optimizers from their specifications, sets their rates, and saves and loads their state."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
 
-from neumo.engine.optimizers import OPTIMIZERS, SGD, Adam, AdamW, NovoGrad, Optimizer
+from neumo.backends.torch.training.lamb import TorchLAMB
+from neumo.backends.torch.training.muon import Joined, build_muon
+from neumo.backends.torch.training.novograd import TorchNovoGrad
+from neumo.backends.torch.weights import named_weights
+from neumo.engine.optimizers import OPTIMIZERS, SGD, Adafactor, Adam, AdamW, Muon, NovoGrad, Optimizer, Plain
+from neumo.engine.parameter_groups import Setting, Weight, settings_of
 from neumo.types.errors import BackendError
 
+_NUMBER: Final = ":number"  # marks what is no tensor in the optimizer, and one in the file
 
-def build_optimizer(spec: Optimizer, parameters: Mapping[str, nn.Parameter]) -> torch.optim.Optimizer:
+
+def build_optimizer(
+    spec: Optimizer,
+    parameters: Mapping[str, nn.Parameter],
+    modules: Mapping[str, nn.Module] | None = None,
+) -> torch.optim.Optimizer:
     """Make the torch optimizer of a specification over named weights; biases and norms are spared from decay.
 
     >>> weight, bias = nn.Parameter(torch.zeros(2, 2)), nn.Parameter(torch.zeros(2))
     >>> groups = build_optimizer(AdamW(weight_decay=0.1), {"weight": weight, "bias": bias}).param_groups
     >>> [group["weight_decay"] for group in groups]
     [0.1, 0.0]
+
+    `modules` are those that have the weights: with them groups may name a tied weight by each of its names,
+    and `Muon` knows embeddings. Each group of the result has its own rate as `base_lr`, which `set_rate`
+    scales. Raises `GraphError` or `ConfigError` for groups that name or change nothing, and `BackendError`
+    where this torch lacks the optimizer.
     """
     if type(spec).__name__ not in OPTIMIZERS:
         raise BackendError(
@@ -26,23 +42,90 @@ def build_optimizer(spec: Optimizer, parameters: Mapping[str, nn.Parameter]) -> 
             code="optimizer",
             fixes=[f"use one of neumo.engine: {', '.join(OPTIMIZERS)}"],
         )
-    groups = _groups(spec, parameters.values())
-    fused = {"fused": True} if _can_fuse(parameters.values()) else {}
+    settings = settings_of(spec, *_described(parameters, modules))
+    if not isinstance(spec, Muon):
+        return _build(spec, _groups(parameters, settings))
+    matrices = {name: each for name, each in settings.items() if not each.others}
+    others = {name: each for name, each in settings.items() if each.others}
+    muon = build_muon(_groups(parameters, matrices), spec)
+    return Joined([muon, _build(spec.others, _groups(parameters, others))] if others else [muon])
+
+
+def set_rate(optimizer: torch.optim.Optimizer, factor: float) -> None:
+    """Set the rate of each group to so many times its own one.
+
+    >>> optimizer = build_optimizer(SGD(lr=0.5), {"weight": nn.Parameter(torch.zeros(2, 2))})
+    >>> set_rate(optimizer, 0.1)
+    >>> optimizer.param_groups[0]["lr"]
+    0.05
+    """
+    for group in optimizer.param_groups:
+        rate = group["base_lr"] * factor
+        if isinstance(group["lr"], Tensor):  # kept, since a compiled step reads it
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
+
+
+def _build(spec: Plain, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+    fused = {"fused": True} if _can_fuse(weight for group in groups for weight in group["params"]) else {}
     if isinstance(spec, AdamW):
-        return torch.optim.AdamW(groups, lr=spec.lr, betas=spec.betas, eps=spec.eps, **fused)
+        return torch.optim.AdamW(
+            groups, lr=spec.lr, betas=spec.betas, eps=spec.eps, amsgrad=spec.amsgrad, **fused
+        )
     if isinstance(spec, Adam):
-        return torch.optim.Adam(groups, lr=spec.lr, betas=spec.betas, eps=spec.eps, **fused)
+        return torch.optim.Adam(
+            groups, lr=spec.lr, betas=spec.betas, eps=spec.eps, amsgrad=spec.amsgrad, **fused
+        )
     if isinstance(spec, SGD):
         return torch.optim.SGD(groups, lr=spec.lr, momentum=spec.momentum, nesterov=spec.nesterov, **fused)
-    return TorchNovoGrad(groups, spec)
+    if isinstance(spec, Adafactor):
+        return torch.optim.Adafactor(
+            groups, lr=spec.lr, beta2_decay=spec.beta2_decay, eps=spec.eps, d=spec.threshold
+        )
+    return TorchNovoGrad(groups, spec) if isinstance(spec, NovoGrad) else TorchLAMB(groups, spec)
 
 
-def _groups(spec: Optimizer, parameters: Iterable[nn.Parameter]) -> list[dict[str, Any]]:
-    every = list(parameters)
-    decayed = [p for p in every if spec.decay_all or p.ndim > 1]
-    spared = [p for p in every if not (spec.decay_all or p.ndim > 1)]
-    groups = [(decayed, spec.weight_decay), (spared, 0.0)]
-    return [{"params": params, "weight_decay": decay} for params, decay in groups if params]
+def _groups(parameters: Mapping[str, nn.Parameter], settings: Mapping[str, Setting]) -> list[dict[str, Any]]:
+    """Put weights of the same setting together, those that decay first."""
+    found: dict[Setting, list[nn.Parameter]] = {}
+    for name, setting in settings.items():
+        found.setdefault(setting, []).append(parameters[name])
+    ordered = sorted(found.items(), key=lambda entry: not entry[0].weight_decay)
+    return [
+        {"params": weights, "lr": each.lr, "base_lr": each.lr, "weight_decay": each.weight_decay}
+        for each, weights in ordered
+    ]
+
+
+def _described(
+    parameters: Mapping[str, nn.Parameter], modules: Mapping[str, nn.Module] | None
+) -> tuple[dict[str, Weight], dict[str, list[str]]]:
+    """Tell the groups of an optimizer of each trained weight, and the names of all weights by module."""
+    modules = modules if modules is not None else {}
+    names: dict[str, list[str]] = {}
+    aliases: dict[int, list[str]] = {}
+    for module, layers in modules.items():
+        for name, weight in named_weights(layers).items():
+            names.setdefault(module, []).append(name)
+            aliases.setdefault(id(weight), []).append(f"{module}.{name}" if module else name)
+    for full, weight in parameters.items():
+        if id(weight) not in aliases:
+            module, dot, name = full.partition(".")
+            names.setdefault(module if dot else "", []).append(name if dot else full)
+    embeddings = _embeddings(modules.values())
+    weights = {
+        name: Weight(
+            names=(name, *aliases.get(id(weight), ())), axes=weight.ndim, embedding=id(weight) in embeddings
+        )
+        for name, weight in parameters.items()
+    }
+    return weights, names
+
+
+def _embeddings(modules: Iterable[nn.Module]) -> set[int]:
+    layers = [layer for module in modules for layer in module.modules()]
+    return {id(layer.weight) for layer in layers if isinstance(layer, nn.Embedding | nn.EmbeddingBag)}
 
 
 def _can_fuse(parameters: Iterable[nn.Parameter]) -> bool:
@@ -54,51 +137,22 @@ def _can_fuse(parameters: Iterable[nn.Parameter]) -> bool:
     )
 
 
-class TorchNovoGrad(torch.optim.Optimizer):
-    """Normalises the gradient of each weight tensor by its own norm (Ginsburg et al. 2019, algorithm 1)."""
-
-    def __init__(self, groups: list[dict[str, Any]], spec: NovoGrad) -> None:
-        self.spec = spec
-        super().__init__(groups, {"lr": spec.lr, "weight_decay": spec.weight_decay})
-
-    @torch.no_grad()  # torch declares two overloads of step, which one signature cannot override
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """Update each weight that has a gradient."""
-        loss = None if closure is None else closure()
-        for group in self.param_groups:
-            for weight in group["params"]:
-                if weight.grad is not None:
-                    self._update(weight, weight.grad, group["lr"], group["weight_decay"])
-        return loss
-
-    def _update(self, weight: Tensor, grad: Tensor, lr: float, decay: float) -> None:
-        beta1, beta2 = self.spec.betas
-        state = cast(dict[str, Tensor], self.state[weight])
-        energy = (
-            grad.float().pow(2).sum() if grad.dtype is not torch.float64 else grad.pow(2).sum()
-        )  # ||g||^2, a scalar
-        if "energy" not in state:
-            state["energy"] = energy.clone()
-            state["moment"] = torch.zeros_like(weight)
-        else:
-            state["energy"].mul_(beta2).add_(energy, alpha=1 - beta2)
-        update = grad / (state["energy"].sqrt() + self.spec.eps)
-        if decay:
-            update.add_(weight, alpha=decay)
-        if self.spec.average_gradients:
-            update.mul_(1 - beta1)
-        state["moment"].mul_(beta1).add_(update)
-        weight.add_(state["moment"], alpha=-lr)
-
-
 def optimizer_tensors(
     optimizer: torch.optim.Optimizer, names: Mapping[str, nn.Parameter]
 ) -> dict[str, Tensor]:
-    """Return the state of an optimizer as tensors by `weight name/state name`, without copies."""
+    """Return the state of an optimizer as tensors by `weight name/state name`, without copies.
+
+    Plain numbers become scalars, and are marked as such by their name. Rates are no state: the schedule gives
+    them at each step.
+    """
     tensors: dict[str, Tensor] = {}
     for name, weight in names.items():
         for key, value in optimizer.state.get(weight, {}).items():
-            tensors[f"{name}/{key}"] = value if isinstance(value, Tensor) else torch.tensor(value)
+            if isinstance(value, Tensor):
+                tensors[f"{name}/{key}"] = value
+            elif value is not None:
+                kind = torch.float64 if isinstance(value, float) else None
+                tensors[f"{name}/{key}{_NUMBER}"] = torch.tensor(value, dtype=kind)
     return tensors
 
 
@@ -108,14 +162,16 @@ def load_optimizer(
     """Put back what `optimizer_tensors` returned; counters stay where torch keeps them, on the CPU if not
     fused.
     """
+    fused = {
+        id(weight) for group in optimizer.param_groups if group.get("fused") for weight in group["params"]
+    }
     for key, value in tensors.items():
         name, _, entry = key.rpartition("/")
         weight = names[name]
-        scalar_on_cpu = value.ndim == 0 and entry == "step" and not _is_fused(optimizer)
+        if entry.endswith(_NUMBER):
+            optimizer.state[weight][entry.removesuffix(_NUMBER)] = value.item()
+            continue
+        scalar_on_cpu = value.ndim == 0 and entry == "step" and id(weight) not in fused
         optimizer.state[weight][entry] = (
             value.clone() if scalar_on_cpu else value.to(weight.device, copy=True)
         )
-
-
-def _is_fused(optimizer: torch.optim.Optimizer) -> bool:
-    return bool(optimizer.defaults.get("fused"))
