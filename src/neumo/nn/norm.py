@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -20,6 +22,8 @@ class BatchNorm(nn.BatchNorm1d):
     >>> norm.running_mean
     tensor([0., 0., 0., 0.])
     """
+
+    synchronisable: ClassVar[bool] = True  # over processes: its statistics are of all values of a channel
 
     def __init__(self, width: int) -> None:
         super().__init__(width, eps=1e-3, momentum=0.1)
