@@ -24,13 +24,19 @@ from neumo.engine.optimizers import NovoGrad as NovoGrad
 from neumo.engine.plan import Plan as Plan
 from neumo.engine.plan import compile_plan as compile_plan
 from neumo.engine.run import Run as Run
+from neumo.engine.schedules import WSD as WSD
 from neumo.engine.schedules import Constant as Constant
 from neumo.engine.schedules import Cosine as Cosine
+from neumo.engine.schedules import CosineRestarts as CosineRestarts
 from neumo.engine.schedules import InverseSquareRoot as InverseSquareRoot
 from neumo.engine.schedules import Linear as Linear
 from neumo.engine.schedules import Noam as Noam
+from neumo.engine.schedules import Plateau as Plateau
 from neumo.engine.schedules import Polynomial as Polynomial
 from neumo.engine.schedules import Schedule as Schedule
+from neumo.engine.schedules import Square as Square
+from neumo.engine.schedules import SquareRoot as SquareRoot
+from neumo.engine.schedules import Step as Step
 from neumo.engine.schedules import WarmupHold as WarmupHold
 from neumo.engine.tracking import LossLogger as LossLogger
 from neumo.engine.tracking import Progress as Progress
@@ -42,6 +48,7 @@ __all__ = [
     "LAMB",
     "LARC",
     "SGD",
+    "WSD",
     "Adafactor",
     "Adam",
     "AdamW",
@@ -50,6 +57,7 @@ __all__ = [
     "CheckpointStore",
     "Constant",
     "Cosine",
+    "CosineRestarts",
     "EarlyStop",
     "Evaluate",
     "Evaluation",
@@ -62,10 +70,14 @@ __all__ = [
     "Noam",
     "NovoGrad",
     "Plan",
+    "Plateau",
     "Polynomial",
     "Progress",
     "Run",
     "Schedule",
+    "Square",
+    "SquareRoot",
+    "Step",
     "TimeLimit",
     "TrainResult",
     "WarmupHold",
