@@ -24,18 +24,17 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from neumo.engine.callbacks import Callback, Checkpoint, EarlyStop, Evaluate
 from neumo.engine.checkpoint import CheckpointStore
-from neumo.engine.optimizers import EMA, OPTIMIZERS, Optimizer
+from neumo.engine.optimizers import EMA, LARC, OPTIMIZERS, Muon, Optimizer
 from neumo.engine.options import Allowance, NonFinite, TrainOptions
 from neumo.engine.preflight import find_loss
 from neumo.engine.recipe_check import check_best, place_of, placed
+from neumo.engine.recipe_kinds import read_kind
 from neumo.engine.schedules import SCHEDULES, Schedule
 from neumo.engine.verify import Verify
 from neumo.engine.weight_names import check_heads, check_modules
 from neumo.graph.yaml import Recipe, raise_all
-from neumo.graph.yaml.fields import attempt, make, read_fields
-from neumo.graph.yaml.read import Node, node_of
-from neumo.graph.yaml.scope import Scope, Spoilt
-from neumo.types.errors import ConfigError, NeumoError, did_you_mean
+from neumo.graph.yaml.fields import attempt
+from neumo.types.errors import ConfigError, NeumoError
 
 if TYPE_CHECKING:
     from neumo.engine.evaluate import Evaluation
@@ -139,6 +138,7 @@ class TrainSettings:
     max_steps: int | None = None
     max_minutes: float | None = None
     clip: float | None = None
+    larc: LARC | None = None
     ema: float | EMA | None = None
     evaluate: tuple[EvaluateSettings, ...] | EvaluateSettings | str | None = None
     checkpoint: CheckpointSettings | bool | None = None
@@ -208,8 +208,8 @@ def read_actions(recipe: Recipe) -> Actions:
         recipe.section("factory", FactorySettings),
         recipe.section("train", TrainSettings),
         recipe.section("evaluate", EvaluationSettings),
-        _of_kind(recipe, "optimizer", OPTIMIZERS),
-        _of_kind(recipe, "schedule", SCHEDULES),
+        read_kind(recipe, "optimizer", OPTIMIZERS),
+        read_kind(recipe, "schedule", SCHEDULES),
     )
     raise_all(_mistakes(recipe, actions), str(recipe.path or "the recipe"))
     return actions
@@ -228,8 +228,8 @@ def section_mistakes(recipe: Recipe) -> list[NeumoError]:
     """
     readers: list[Callable[[], object]] = [
         lambda: recipe.section("train", TrainSettings),
-        lambda: _of_kind(recipe, "optimizer", OPTIMIZERS),
-        lambda: _of_kind(recipe, "schedule", SCHEDULES),
+        lambda: read_kind(recipe, "optimizer", OPTIMIZERS),
+        lambda: read_kind(recipe, "schedule", SCHEDULES),
         lambda: recipe.section("evaluate", EvaluationSettings),
         lambda: recipe.section("factory", FactorySettings),
     ]
@@ -247,6 +247,7 @@ def _mistakes(recipe: Recipe, actions: Actions) -> list[NeumoError]:
     found = [*_unknown_graphs(recipe, actions)]
     if not found and recipe.graphs:
         found += _unknown_modules(recipe, actions.train)
+        found += _unknown_groups(recipe, actions)
         if recipe.actions.get("train"):
             found += _refused_options(recipe, actions)
     return found
@@ -283,6 +284,23 @@ def _unknown_modules(recipe: Recipe, train: TrainSettings) -> Iterator[NeumoErro
             keys = ("train", "tie", number, side)
             owner = f"train.tie: graph {graph.name!r}"
             yield from _refusal(recipe, keys, check_modules, modules, [head], owner)
+
+
+def _unknown_groups(recipe: Recipe, actions: Actions) -> Iterator[NeumoError]:
+    """Find names of modules that the groups of the optimizer get wrong."""
+    optimizer = actions.optimizer
+    if optimizer is None:
+        return
+    named: list[tuple[Keys, Sequence[str]]] = [
+        (("groups", number, "weights"), group.patterns) for number, group in enumerate(optimizer.groups)
+    ]
+    if isinstance(optimizer, Muon):
+        named.append((("others_for",), optimizer.others_for))
+    graph = recipe.graph(actions.train.graph or _usual(recipe, "train"))
+    modules = [name for name, module in graph.modules.items() if module.role not in ("data", "metric")]
+    owner = f"train.optimizer: graph {graph.name!r}"
+    for keys, patterns in named:
+        yield from _refusal(recipe, ("train", "optimizer", *keys), check_heads, modules, patterns, owner)
 
 
 def _refused_options(recipe: Recipe, actions: Actions) -> Iterator[NeumoError]:
@@ -403,6 +421,7 @@ def _options(
         max_steps=settings.max_steps,
         max_minutes=settings.max_minutes,
         clip=settings.clip,
+        larc=settings.larc,
         ema=settings.ema,
         evaluate=[_evaluation(recipe, each) for each in settings.evaluations(recipe)],
         checkpoint=Checkpoint(**_plain(checkpoint))
@@ -427,46 +446,3 @@ def _plain(settings: Any) -> dict[str, Any]:
 def _usual(recipe: Recipe, *names: str) -> str | None:
     """The first usual name that the recipe has a graph for; with None a recipe gives its only one."""
     return next((name for name in names if name in recipe.graphs), None)
-
-
-def _of_kind(recipe: Recipe, key: str, kinds: Mapping[str, type[Any]]) -> Any:
-    """Read `train.<key>`: a mapping with a `kind`, or the kind alone."""
-    node = _node(recipe, key)
-    if node is None or node.data is None:
-        return None
-    scope = Scope(recipe.folder, dict(recipe.vocabs))
-    kind_node: Node | None = node.data.get("kind") if node.is_map else node
-    kind: object = kind_node.data if kind_node is not None else None
-    made: Any = None
-    if isinstance(kind, str) and kind in kinds:
-        written = node if node.is_map else Node({}, node.place, node.key)
-        try:
-            values = read_fields(kinds[kind], written, scope, f"train.{key}", skip=("kind",))
-            made = make(kinds[kind], values, written, scope, f"train.{key}")
-        except Spoilt:
-            made = None
-    else:
-        scope.refuse(
-            f"train.{key} names no kind" if kind is None else f"train.{key} has no kind {kind!r}",
-            kind_node.place if kind_node is not None else node.place,
-            code="recipe-key",
-            details=[f"the kinds are {', '.join(kinds)}"],
-            fixes=_near(kind, kinds),
-        )
-    raise_all(scope.problems, str(recipe.path or "the recipe"))
-    return made
-
-
-def _node(recipe: Recipe, key: str) -> Node | None:
-    tree = recipe.tree
-    section: Node | None = tree.data.get("train") if tree is not None else None
-    if section is None:
-        section = node_of(recipe.actions.get("train") or {}, str(recipe.path or "the recipe"))
-    return section.data.get(key) if section.is_map else None
-
-
-def _near(kind: object, kinds: Mapping[str, Any]) -> Any:
-    lower = {name.lower(): name for name in kinds}
-    if isinstance(kind, str) and kind.lower() in lower:
-        return (f"did you mean {lower[kind.lower()]!r}?",)
-    return did_you_mean(str(kind), kinds)

@@ -419,7 +419,9 @@ SCHEDULES: dict[str, type[Schedule]] = {
 }
 
 
-def as_factor(schedule: ScheduleLike | None, total_steps: int, steps_per_epoch: int | None = None) -> Factor:
+def as_factor(
+    schedule: ScheduleLike | None, total_steps: int, steps_per_epoch: Callable[[], int] | None = None
+) -> Factor:
     """Turn what a user gave as a schedule into a function of the step; `None` keeps the rate.
 
     >>> as_factor(lambda step: 0.9**step, 10)(2)
@@ -432,7 +434,7 @@ def as_factor(schedule: ScheduleLike | None, total_steps: int, steps_per_epoch: 
     if schedule is None:
         return lambda step: 1.0
     if isinstance(schedule, CountsEpochs) and steps_per_epoch is not None:
-        schedule = schedule.in_steps(steps_per_epoch)
+        schedule = schedule.in_steps(steps_per_epoch())
     given: Any = schedule.over(total_steps) if isinstance(schedule, Schedule) else schedule
     if not callable(given):
         raise ConfigError(
