@@ -58,7 +58,7 @@ class Surroundings:
         }
         found = list(self.connected)
         for name, port, value in _named_values(call.variables()):
-            self.spelled.setdefault((id(value.step), value.port), f"{name}.{port}" if port else name)
+            self.spelled.setdefault(value.key, f"{name}.{port}" if port else name)
             found.append(value)
         self.steps: list[Step] = order_steps(value.step for value in found)
         self.values: list[Value] = [v for step in self.steps for v in step.outputs.values()][-MOST_VALUES:]
@@ -74,7 +74,7 @@ class Surroundings:
 
     def spell(self, value: Value) -> str:
         """Write a value as the caller would: `enc.encoded_len`, or by module where no variable holds it."""
-        return self.spelled.get((id(value.step), value.port), value.name)
+        return self.spelled.get(value.key, value.name)
 
     def fitting(self, port: str, wanted: NeuralType, env: Environment) -> list[Value]:
         """List the values that fit a port in `env`, the likeliest first; unconnected ones if any fit.

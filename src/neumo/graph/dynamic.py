@@ -50,7 +50,7 @@ def _fed(graph: Graph) -> Iterator[Value]:
     read = {value.key for step in graph.steps for _, value in step.edges()}
     for step in graph.steps:
         if is_source(step) and not is_open(step):
-            yield from (value for port, value in step.outputs.items() if (id(step), port) in read)
+            yield from (value for value in step.outputs.values() if value.key in read)
 
 
 def _axes(name: str, value: Value, names: dict[Symbol, Size]) -> dict[int, str]:

@@ -55,7 +55,7 @@ class Assumption:
     @property
     def place(self) -> str:
         """Where the call was written: file and line."""
-        return "" if self.step.location is None else str(self.step.location.place())
+        return str(self.step.place() or "")
 
     def __str__(self) -> str:
         claimed = f" ({self.reason}; {self.place})" if self.reason else ""
@@ -345,7 +345,7 @@ class Graph:
     @cached_property
     def _consumers(self) -> dict[tuple[int, str], list[tuple[Step, str]]]:
         found: dict[tuple[int, str], list[tuple[Step, str]]] = {
-            (id(step), port): [] for step in self.steps for port in step.outputs
+            value.key: [] for step in self.steps for value in step.outputs.values()
         }
         for step in self.steps:
             for port, value in step.edges():

@@ -105,7 +105,7 @@ def used_inputs(steps: Sequence[Step], outputs: Mapping[str, Value]) -> dict[str
             raise GraphError(
                 f"two open inputs are called {value.port!r}",
                 code="input",
-                details=[f"{step.location.place()}" for step in steps_of if step.location is not None],
+                details=[str(place) for step in steps_of if (place := step.place()) is not None],
                 fixes=["declare all open inputs of a graph in one call of inputs(...)"],
             )
     order = [value for step in steps for value in step.outputs.values()]

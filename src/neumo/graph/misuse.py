@@ -216,9 +216,9 @@ def _describe_many(call: Call, given: Iterable[object]) -> tuple[str, str, list[
 
 def _parts_that_fit(call: Call, port: str, record: Record, spelled: str) -> list[Fix]:
     around = Surroundings(call)
-    parts = {(id(part.step), part.port): name for name, part in values_of(record).items()}
+    parts = {part.key: name for name, part in values_of(record).items()}
     fitting = around.fitting(port, call.instance.takes[port], call.env)
-    names = [parts[key] for each in fitting if (key := (id(each.step), each.port)) in parts]
+    names = [parts[each.key] for each in fitting if each.key in parts]
     return [Fix(f"pass {spelled}.{name}, not {spelled}", "fits") for name in names[:2]]
 
 

@@ -51,7 +51,7 @@ class Trace:
 
     def place(self, step: Step) -> str:
         """Say on which line a step was written."""
-        return "" if step.location is None else str(step.location.place())
+        return str(step.place() or "")
 
     def made_by(self, step: Step) -> str:
         """Say which module made something, and on which line."""

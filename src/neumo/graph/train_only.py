@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from neumo.graph.module import label_of, signature_of
 from neumo.graph.value import Step
-from neumo.types import GraphError, Row, Source
+from neumo.types import GraphError, Row
 
 if TYPE_CHECKING:
     from neumo.graph.graph import Graph
@@ -58,7 +59,7 @@ def _connected(graph: Graph, step: Step, port: str) -> GraphError:
     return GraphError(
         f"graph {graph.name!r} is for inference, and {label_of(step.module)}.{port} is for training only",
         code="when",
-        where=_place(step, port),
+        where=partial(step.place, port),
         why="What a training aims at, such as a target, is not there when the model is used.",
         fixes=[f"leave {port} out", "make the graph with mode 'both': an inference then leaves the port out"],
     )
@@ -69,12 +70,7 @@ def _left_out(graph: Graph, step: Step, port: str) -> GraphError:
         f"graph {graph.name!r} is trained, and leaves out {label_of(step.module)}.{port}, "
         "which training needs",
         code="when",
-        where=_place(step, None),
+        where=step.place,
         details=[Row("wanted", f"{port}: {signature_of(step.module).takes[port]}")],
         fixes=[f"connect {port}"],
     )
-
-
-def _place(step: Step, port: str | None) -> Callable[[], Source] | None:
-    location = step.location
-    return None if location is None else lambda: location.place(port)

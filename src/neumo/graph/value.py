@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from neumo.graph.nest import Nesting
+    from neumo.graph.source import Place
     from neumo.types import Environment, NeumoError, Obligation, Reason, Source
 
 _serials = count()
@@ -270,6 +271,10 @@ class Step:
         self.doubt = Doubt.NONE
         self.refusal: tuple[NeumoError, ...] = ()
         self.relaxed: Mapping[str, str] = _NOTHING
+
+    def place(self, port: str | None = None) -> Place | None:
+        """Find where the call, or the argument for one of its ports, was written."""
+        return None if self.location is None else self.location.place(port)
 
     def edges(self) -> Iterator[tuple[str, Value]]:
         """Give each connection as (port, value); a port that takes many occurs once for each value."""

@@ -52,7 +52,7 @@ def trace_size(value: Value, slot: Slot) -> Hop | None:
 
     None where the size is known at run time only, or where there is no such axis.
     """
-    return trace_sizes(order_steps([value.step])).get((id(value.step), value.port, slot))
+    return trace_sizes(order_steps([value.step])).get((*value.key, slot))
 
 
 def trace_sizes(steps: Sequence[Step], names: Mapping[int, str] | None = None) -> dict[Key, Hop]:
@@ -171,7 +171,7 @@ def _source(step: Step, symbol: Symbol, signature: Signature, hops: Mapping[Key,
     port, given = cast("tuple[str, Value]", origin)
     mine = [(slot, size) for slot, size in _sizes(signature.takes[port]) if symbol in size.symbols()]
     mine.sort(key=lambda each: each[1].symbol != symbol)  # an axis that is the symbol, before one made of it
-    return next((found for slot, _ in mine if (found := hops.get((id(given.step), given.port, slot)))), None)
+    return next((found for slot, _ in mine if (found := hops.get((*given.key, slot)))), None)
 
 
 def rule_text(own: Size, symbol: Symbol) -> str:

@@ -77,7 +77,7 @@ class _Sketcher:
 
     def box(self, step: Step, calls: int) -> Box:
         module, key = step.module, self.names[id(step)]
-        gives = tuple(self.output(step, value) for value in step.outputs.values())
+        gives = tuple(self.output(value) for value in step.outputs.values())
         if is_open(step):
             return Box(key, "inputs", "", "inputs", gives=gives)
         return Box(
@@ -98,15 +98,15 @@ class _Sketcher:
             tuple(self.notes.get((id(step), ""), ())),
         )
 
-    def output(self, step: Step, value: Value) -> Socket:
+    def output(self, value: Value) -> Socket:
         marks = tuple(self.marks(value))
-        hops = [self.drawn.hops.get((id(step), value.port, mark.slot)) for mark in marks]
+        hops = [self.drawn.hops.get((*value.key, mark.slot)) for mark in marks]
         changed = [hop for hop in hops if hop and any(each.rule for each in stations(hop))]
         stories = dict.fromkeys(f"{hop.size}: {size_story(hop)}" for hop in changed)
         return Socket(
             value.port,
             str(value.type),
-            (id(step), value.port) in self.used,
+            value.key in self.used,
             _is_minor(value.type),
             value.type.optional,
             value.type.when or "",

@@ -48,8 +48,7 @@ class Finding:
     @property
     def where(self) -> Source | None:
         """The place in the user's text, with the columns of the argument where it was given."""
-        location = None if self.step is None else self.step.location
-        return None if location is None else location.place(self.port)
+        return None if self.step is None else self.step.place(self.port)
 
     @property
     def path(self) -> str:

@@ -223,5 +223,4 @@ def _ways_to_one_meaning(view: View, step: Step, port: str, use: _Use) -> Iterat
 
 
 def _place(view: View, step: Step) -> str:
-    place = "" if step.location is None else f", {step.location.place()}"
-    return f"in graph {view.graph.name!r}{place}"
+    return f"in graph {view.graph.name!r}, {step.place() or ''}".removesuffix(", ")

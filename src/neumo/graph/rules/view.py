@@ -72,8 +72,7 @@ class View:
 
     def made(self, step: Step) -> str:
         """Say which module made something, and on which line."""
-        place = "" if step.location is None else f", {step.location.place()}"
-        return f"{self.label(step)}{place}"
+        return f"{self.label(step)}, {step.place() or ''}".removesuffix(", ")
 
     def has_weights(self, module: NeuralModule) -> bool:
         """Say whether training could change a module, were it not frozen."""
@@ -192,9 +191,9 @@ def _chain(step: Step, came: dict[int, tuple[Step, str]]) -> list[tuple[Step, st
 
 def _record_of(user: Step, port: str, given: Value) -> str | None:
     """Read in the user's text how the record is called of which a value went into a port."""
-    if user.location is None:
+    place = user.place(port)
+    if place is None:
         return None
-    place = user.location.place(port)
     written = place.text[place.start : place.end]
     found = re.fullmatch(rf"{port}\s*=\s*([A-Za-z_][\w.]*)\.{given.port}", written)
     return None if found is None else found[1]
