@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from neumo.backends.torch.call import Convention, convention, wrong_outputs
 from neumo.backends.torch.device import Place
+from neumo.backends.torch.precision import Precisions, cannot_compute, cast_floats, computes_in_full
 from neumo.engine.plan import ABSENT, Plan, PlanStep
 from neumo.engine.verify import Guards, is_held
 from neumo.graph.module import signature_of
@@ -28,15 +28,25 @@ class TorchProgram:
     """
 
     def __init__(
-        self, plan: Plan, modules: Sequence[nn.Module], place: Place, guards: Guards | None = None
+        self,
+        plan: Plan,
+        modules: Sequence[nn.Module],
+        place: Place,
+        guards: Guards | None = None,
+        precisions: Precisions | None = None,
     ) -> None:
         self.plan = plan
         self.modules = list({id(module): module for module in modules}.values())
-        self._calls = [_call(step, module, place) for step, module in zip(plan.steps, modules, strict=True)]
+        self._precisions = precisions if precisions is not None else Precisions(place)
+        self._every = list(modules)  # of each call, in order
+        self._calls = [
+            _call(step, module, self._precisions) for step, module in zip(plan.steps, modules, strict=True)
+        ]
         self._feeds = tuple(feed.slot for feed in plan.feeds)
         self._wanted = tuple(plan.wanted.values())
         self._slots = plan.slots
         self._at = 0  # which call runs, for the message if it fails
+        self._failed: tuple[Any, ...] | None = None  # what that call was given
         self._guards = guards
         self._ran = False
         self._run: Callable[[Sequence[Any]], list[Any]] = self._guarded
@@ -63,6 +73,7 @@ class TorchProgram:
                 at += 1
         except Exception:
             self._at = at
+            self._failed = tuple(slots[source] for source in self._calls[at][1])
             raise
         return [slots[slot] for slot in self._wanted]
 
@@ -82,20 +93,27 @@ class TorchProgram:
             self._at = at
             if guards is not None:
                 guards.read(at, slots)
-            given = function(*[slots[source] for source in sources])
+            self._failed = tuple(slots[source] for source in sources)
+            given = function(*self._failed)
+            self._failed = None
             for target, value in zip(*_paired(self.plan.steps[at], targets, given), strict=True):
                 slots[target] = value
                 if guards is not None:
                     guards.made(target, value)
             for slot in freed:
                 slots[slot] = None
+        for module in self.modules:
+            self._precisions.say_unused(module)
         return [slots[slot] for slot in self._wanted]
 
     def explain(self, error: Exception) -> Exception:
         """Say which module failed, and on what; errors of neumo already do."""
+        given, self._failed = self._failed, None
         if isinstance(error, NeumoError):
             return error
         step = self.plan.steps[self._at]
+        if given is not None and (lowered := self._explain_precision(error, given)) is not None:
+            return lowered
         takes = signature_of(step.module).takes
         ports = [f"{port}: {takes[port]}" for port in step.sources if port in takes]
         location = step.step.location
@@ -106,6 +124,14 @@ class TorchProgram:
             details=[f"it takes {line}" for line in ports],
             fixes=self._closer_look(error),
         )
+
+    def _explain_precision(self, error: Exception, given: Sequence[Any]) -> BackendError | None:
+        """Say that a module cannot compute in its precision, if it can do the same in fp32."""
+        step, module = self.plan.steps[self._at], self._every[self._at]
+        regime = self._precisions.of(step.module, module)
+        if not regime.mixed or not computes_in_full(_plain(step, module)[1], module, regime, given):
+            return None
+        return cannot_compute(step.name, regime, error)
 
     def _closer_look(self, error: Exception) -> list[str]:
         """Name the guards that would have found a wrong value before the module did, if they are not on."""
@@ -132,13 +158,17 @@ def _paired(
     return targets, tuple(given)
 
 
-def _call(step: PlanStep, module: nn.Module, place: Place) -> Call:
-    rule = convention(step.module, module, step.sources)
-    flat, function = _flatten(
-        [step.sources.get(port, ABSENT) for port in rule.order], _as_function(rule, module)
-    )
+def _call(step: PlanStep, module: nn.Module, precisions: Precisions) -> Call:
+    flat, function = _plain(step, module)
     targets = step.targets[0] if len(step.targets) == 1 else step.targets
-    return _in_precision(function, module, step, place), flat, targets, step.release
+    return _in_precision(function, module, step, precisions), flat, targets, step.release
+
+
+def _plain(step: PlanStep, module: nn.Module) -> tuple[tuple[int, ...], Function]:
+    """The slots that a call reads, and the function of their values."""
+    rule = convention(step.module, module, step.sources)
+    sources = [step.sources.get(port, ABSENT) for port in rule.order]
+    return _flatten(sources, _as_function(rule, module))
 
 
 def _as_function(rule: Convention, module: nn.Module) -> Function:
@@ -168,30 +198,23 @@ def _flatten(sources: list[Any], function: Function) -> tuple[tuple[int, ...], F
     return flat, gathered
 
 
-def _in_precision(function: Function, module: nn.Module, step: PlanStep, place: Place) -> Function:
-    """Run trainable modules in the lower precision, and losses, front-ends and decoders in full precision."""
-    if not place.mixed:
+def _in_precision(
+    function: Function, module: nn.Module, step: PlanStep, precisions: Precisions
+) -> Function:
+    """Run trainable modules in the lower precision, and losses, front-ends and decoders in full precision,
+    but for modules that have one of their own.
+    """
+    if precisions.are_uniform():
         return function
-    if step.module.role != "loss" and next(module.parameters(), None) is not None:
-        autocast = torch.autocast(place.device.type, place.compute)
+    regime = precisions.of(step.module, module)
+    if not regime.mixed:
+        return lambda *values: function(*[cast_floats(value, regime.entering) for value in values])
+    autocast = regime.autocast()
+    if regime.precision == precisions.place.precision != "pure-bf16" and not precisions.overrides:
 
         def lowered(*values: Any) -> Any:
             with autocast:
                 return function(*values)
 
         return lowered
-
-    full = place.weights
-
-    def raised(*values: Any) -> Any:
-        return function(*[_raise(value, full) for value in values])
-
-    return raised
-
-
-def _raise(value: Any, full: torch.dtype) -> Any:
-    if isinstance(value, Tensor):
-        return value.to(full) if value.is_floating_point() and value.dtype != full else value
-    if isinstance(value, tuple):
-        return tuple(_raise(part, full) for part in value)
-    return value
+    return lambda *values: regime.run(function, values, {})
