@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
+    from neumo.engine.callbacks.samples import Sample
     from neumo.engine.run import Run
 
 
@@ -18,10 +19,13 @@ class Callback:
     ...             run.stop("the loss is small")
 
     `run` tells the step, epoch, batch, loss, learning rate, metrics and history, and can stop the training,
-    evaluate a graph, save a checkpoint and leave a note. A callback that counts something returns it from
-    `state()`, so that a resumed training goes on counting. At each event those of smaller `order` come
-    first: evaluations (10), your own (15), early stopping (20), the log (80), checkpoints (90), the display
-    (95).
+    evaluate a graph, save a checkpoint and leave a note; `run.value("encoder.features")` computes any value
+    of the graph for the batch of now. A callback that counts something returns it from `state()`, so that a
+    resumed training goes on counting. At each event those of smaller `order` come first: what changes the
+    training (5), evaluations (10), your own (15), early stopping (20), samples (60), the log (80), trackers
+    (85), checkpoints (90), the display (95).
+
+    Of several processes each tells its callbacks, unless `only_first` says that the first process is enough.
     """
 
     order: ClassVar[int] = 15
@@ -50,6 +54,9 @@ class Callback:
 
     def on_batch_end(self, run: Run) -> None:
         """A batch was computed."""
+
+    def on_sample(self, run: Run, sample: Sample) -> None:
+        """A sample of what the graph computes was written into the run folder; for trackers."""
 
     def close(self) -> None:
         """The training is over or has failed: let go of files and displays."""
