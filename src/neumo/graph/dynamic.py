@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from neumo.graph.inputs import is_open, is_source
 from neumo.graph.module import label_of
+from neumo.graph.names import FreeNames
 from neumo.types import Axis, Size, Symbol
 
 if TYPE_CHECKING:
@@ -34,9 +35,10 @@ def dynamic_axes(graph: Graph) -> DynamicAxes:
     taken is called `<module>_<name>`, an output that has the name of an input `<name>_out`.
     """
     given: dict[str, Value] = {}
+    free = FreeNames(between="")
     for value in _fed(graph):
-        known = value.port not in given  # two data layers may call a port alike
-        given[value.port if known else _free(f"{label_of(value.step.module)}_{value.port}", given)] = value
+        is_new = value.port not in free.taken  # two data layers may call a port alike
+        given[free.take(value.port if is_new else f"{label_of(value.step.module)}_{value.port}")] = value
     made = {f"{name}_out" if name in given else name: value for name, value in graph.outputs.items()}
     tensors = given | made
     names = _symbol_names(tensors.values())
@@ -67,20 +69,11 @@ def _axis_name(unknown: str, axis: Axis, names: dict[Symbol, Size]) -> str:
 
 def _symbol_names(values: Iterable[Value]) -> dict[Symbol, Size]:
     """Give each symbol a name of its own: `T`, and `T2` for another one that is called T; `T'` is `T_new`."""
-    taken: set[str] = set()
+    free = FreeNames(between="")
     names: dict[Symbol, Size] = {}
     for size in (axis.size for value in values for axis in value.type.axes):
         for symbol in sorted(size.symbols() if size is not None else (), key=lambda each: each.key):
             if symbol not in names:
-                name = _free(symbol.name.replace("'", "_new"), taken)
-                taken.add(name)
-                names[symbol] = Symbol(name).size
+                name = symbol.name.replace("'", "_new")
+                names[symbol] = Symbol(free.take(name, name if name.isidentifier() else f"({name})")).size
     return names
-
-
-def _free(name: str, taken: Container[str]) -> str:
-    number, free = 1, name
-    while free in taken:
-        number += 1
-        free = f"{name}{number}" if name.isidentifier() else f"({name}){number}"
-    return free

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal
 
 from neumo.graph.module import DataLayer, label_of, signature_of
+from neumo.graph.names import FreeNames
 from neumo.graph.signature import Signature
 from neumo.types import ConfigError, Item, Kind, NeuralType, Size, Symbol
 from neumo.types.errors import did_you_mean
@@ -135,18 +136,13 @@ class MultiData(DataLayer):
 
 def _numbered(layers: tuple[DataLayer, ...]) -> list[Ports]:
     """Name the ports of each layer: a port that an earlier layer has, too, is numbered from 1."""
-    taken: set[str] = set()
+    free = FreeNames(first=1)
     found: list[Ports] = []
     for layer in layers:
         names: list[tuple[str, str]] = []
         for port, given in signature_of(layer).gives.items():
             if not isinstance(given.element, Item):
-                name, number = port, 0
-                while name in taken:
-                    number += 1
-                    name = f"{port}_{number}"
-                names.append((port, name))
-                taken.add(name)
+                names.append((port, free.take(port)))
         found.append(tuple(names))
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from neumo.graph.inputs import GraphInputs, is_open
@@ -28,15 +28,13 @@ def name_modules(steps: Iterable[Step], known: Mapping[str, NeuralModule]) -> di
     modules = list({id(s.module): s.module for s in steps if not isinstance(s.module, GraphInputs)}.values())
     places = {id(s.module): s.location for s in reversed(steps)}  # of the first call of each
     names = _given_names(modules, known, places)
-    taken = set(names.values())
+    free = FreeNames(names.values())
     for key, name in _inner_names(steps).items():
-        if key not in names and name not in taken:
-            names[key] = name
-            taken.add(name)
-    numbers: dict[str, int] = {}
+        if key not in names and name not in free.taken:
+            names[key] = free.take(name)
     for module in modules:
         if id(module) not in names:
-            names[id(module)] = free_name(type(module).__name__, taken, numbers)
+            names[id(module)] = free.take(type(module).__name__)
     return {names[id(module)]: module for module in modules}
 
 
@@ -80,27 +78,17 @@ def _inner_names(steps: Iterable[Step]) -> dict[int, str]:
 
 def name_nestings(steps: Iterable[Step]) -> dict[str, Nesting]:
     """Name each call of a nested graph: `front`, `front_2` for its second use."""
-    taken: set[str] = set()
-    numbers: dict[str, int] = {}
+    free = FreeNames()
     calls = {id(step.within[0]): step.within[0] for step in steps if step.within}
-    return {free_name(call.graph.name, taken, numbers): call for call in calls.values()}
+    return {free.take(call.graph.name): call for call in calls.values()}
 
 
 def step_names(graph: Graph, taken: Iterable[str] = ()) -> dict[int, str]:
     """Name each step after its module: `mel`, `encoder`, `encoder_2` for the second use; by `id(step)`."""
     modules = {id(module): name for name, module in graph.modules.items()}
     stems = {id(step): "inputs" if is_open(step) else snake(modules[id(step.module)]) for step in graph.steps}
-    used = set(taken)
-    reserved = set(stems.values())
-    names: dict[int, str] = {}
-    for key, stem in stems.items():
-        name, count = stem, 1
-        while name in used or (count > 1 and name in reserved):
-            count += 1
-            name = f"{stem}_{count}"
-        used.add(name)
-        names[key] = name
-    return names
+    free, reserved = FreeNames(taken), set(stems.values())
+    return {key: free.take(stem, avoid=reserved) for key, stem in stems.items()}
 
 
 def name_outputs(chosen: Iterable[Chosen], modules: Mapping[int, str]) -> dict[str, Value]:
@@ -110,31 +98,43 @@ def name_outputs(chosen: Iterable[Chosen], modules: Mapping[int, str]) -> dict[s
     A module that is called again numbers its values: `y`, `y_2`, `y_3`. `modules` are names by `id`.
     """
     outputs: dict[str, Value] = {}
-    numbers: dict[str, int] = {}
-    taken: set[str] = set()
+    free = FreeNames()
     for each in chosen:
         module, rival = each.value.step.module, outputs.get(each.name)
         stem = each.name
         if rival is not None and rival.step.module is not module:
             stem = f"{snake(modules.get(id(module)) or label_of(module))}_{stem}"
-        outputs[each.name if each.given else free_name(stem, taken, numbers)] = each.value
+        outputs[each.name if each.given else free.take(stem)] = each.value
     return outputs
 
 
-def free_name(stem: str, taken: set[str], numbers: dict[str, int]) -> str:
-    """Take the first free name of `stem`, `stem_2`, `stem_3`; `numbers` remembers where to go on.
+class FreeNames:
+    """Gives out names, each once: of two that are alike the later one is numbered.
 
-    >>> taken, numbers = {"mel"}, {}
-    >>> free_name("mel", taken, numbers), free_name("mel", taken, numbers), sorted(taken)
-    ('mel_2', 'mel_3', ['mel', 'mel_2', 'mel_3'])
+    >>> names = FreeNames({"mel"})
+    >>> names.take("mel"), names.take("mel"), names.take("text"), sorted(names.taken)
+    ('mel_2', 'mel_3', 'text', ['mel', 'mel_2', 'mel_3', 'text'])
+
+    Numbers begin with `first` and stand behind `between`.
     """
-    name, number = stem, numbers.get(stem, 2)
-    while name in taken:
-        name = f"{stem}_{number}"
-        number += 1
-    numbers[stem] = number
-    taken.add(name)
-    return name
+
+    def __init__(self, taken: Iterable[str] = (), *, first: int = 2, between: str = "_") -> None:
+        self.taken = set(taken)
+        self._first = first
+        self._between = between
+        self._next: dict[str, int] = {}  # where to go on: thousands of modules may have one name
+
+    def take(self, name: str, stem: str = "", avoid: Container[str] = ()) -> str:
+        """Take a name if it is free, else the first free number of `stem` that is none of `avoid`."""
+        stem = stem or name
+        while name in self.taken:
+            number = self._next.get(stem, self._first)
+            self._next[stem] = number + 1
+            numbered = f"{stem}{self._between}{number}"
+            if numbered not in avoid:
+                name = numbered
+        self.taken.add(name)
+        return name
 
 
 def snake(name: str) -> str:

@@ -10,7 +10,7 @@ from neumo.graph.adapters import Adapter
 from neumo.graph.adapters.chains import Applied, Before, Chain
 from neumo.graph.candidates import Surroundings, each_value
 from neumo.graph.module import NeuralModule, is_default, module_fields
-from neumo.graph.names import free_name
+from neumo.graph.names import FreeNames
 from neumo.graph.source import TextSite
 from neumo.graph.value import Value
 from neumo.types import Vocab
@@ -44,7 +44,7 @@ class _Writer:
         self.around = around
         self.apart = apart  # each adapter but the last on a line of its own
         self.variables = variables
-        self.taken = set(variables)
+        self.names = FreeNames(variables)
         self.lines: list[str] = []
 
     def chain(self, port: str, value: Value, chain: Chain) -> str:
@@ -59,7 +59,7 @@ class _Writer:
             is_last = applied is chain[-1]
             is_long = len(self.replaced(port, value, inner)) > CODE_ROOM if is_last else self.apart
             if is_used_again or is_long:
-                name = free_name("converted", self.taken, {})
+                name = self.names.take("converted")
                 line = f"{name} = {made}({arguments})"
                 self.lines += (
                     [line] if len(line) <= CODE_ROOM else [f"{name} = {made}(", f"    {arguments}", ")"]

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from neumo.graph.compose import Call
 from neumo.graph.module import NeuralModule, label_of
+from neumo.graph.names import FreeNames
 from neumo.graph.order import order_steps
 from neumo.graph.value import Step, Value
 from neumo.types import (
@@ -182,14 +183,8 @@ def _rates(of: NeuralType) -> set[Fraction]:
 
 
 def _number_labels(modules: Iterable[NeuralModule]) -> dict[int, str]:
-    labels: dict[int, str] = {}
-    counts: dict[str, int] = {}
-    for module in modules:
-        if id(module) not in labels:
-            label = label_of(module)
-            counts[label] = counts.get(label, 0) + 1
-            labels[id(module)] = label if counts[label] == 1 else f"{label}_{counts[label]}"
-    return labels
+    free = FreeNames()
+    return {key: free.take(label_of(module)) for key, module in {id(m): m for m in modules}.items()}
 
 
 def _number_calls(steps: Iterable[Step]) -> dict[int, int]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from neumo.graph.collect import check_runnable
 from neumo.graph.inputs import is_open
 from neumo.graph.module import NeuralModule, is_default, label_of, module_fields, name_of
-from neumo.graph.names import step_names
+from neumo.graph.names import FreeNames, step_names
 from neumo.graph.registry import kind_of, known_kinds
 from neumo.graph.yaml.fields import field_hints, mentions_path
 from neumo.graph.yaml.read import add_core_schema
@@ -186,19 +186,20 @@ class _Writer:
     def _inputs(self, graph: Graph) -> dict[str, NeuralType]:
         """The open inputs; symbols of separate calls of `inputs` stay apart by their names."""
         ports: dict[str, NeuralType] = {}
-        taken: set[str] = set()
+        free = FreeNames(between="")
         for step in graph.steps:
             if not is_open(step):
                 continue
             declared: Mapping[str, NeuralType] = getattr(step.module, "ports")  # noqa: B009
             symbols = {symbol.name: symbol for type_ in declared.values() for symbol in type_.symbols()}
             renamed = {
-                symbol: Symbol(_free(name, taken)).size for name, symbol in symbols.items() if name in taken
+                symbol: Symbol(new).size
+                for name, symbol in symbols.items()
+                if (new := free.take(name, re.sub(r"\d+$", "", name), avoid=symbols)) != name
             }
             for name, type_ in declared.items():
                 self._keep_vocabs(type_)
                 ports[name] = type_.substitute(renamed)
-            taken |= {symbol.name for type_ in ports.values() for symbol in type_.symbols()}
         return ports
 
     def _call(self, step: Step, names: Mapping[int, str]) -> str:
@@ -243,14 +244,6 @@ def _kind(cls: type[NeuralModule]) -> str:
     """Name a class so that the recipe means the same whatever is imported where it is read."""
     known_kinds()  # opens our collections: a user's class that is called as one of ours needs its path
     return kind_of(cls)
-
-
-def _free(name: str, taken: set[str]) -> str:
-    stem = re.sub(r"\d+$", "", name)
-    number = 2
-    while f"{stem}{number}" in taken:
-        number += 1
-    return f"{stem}{number}"
 
 
 def _vocab(name: str, vocab: Vocab) -> dict[str, Any]:
