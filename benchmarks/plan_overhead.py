@@ -120,7 +120,12 @@ def main() -> None:
         first_ratio, _ = compare(lambda: first(feeds), lambda: bare(feeds), options.rounds)
         always_ratio, _ = compare(lambda: guarded(feeds), lambda: bare(feeds), options.rounds)
         noise, _ = compare(lambda: forward(), forward, options.rounds)
-    step_ratio, step_ms = compare(lambda: trainer.step(feeds, seed=1, lr=1e-4), step_by_hand, options.rounds)
+
+    def step_of_the_engine() -> float:
+        trainer.accumulate(feeds, seed=1, weight=float(options.batch), reference=1.0, last=True)
+        return trainer.apply(1.0).loss
+
+    step_ratio, step_ms = compare(step_of_the_engine, step_by_hand, options.rounds)
     print(f"batch {options.batch} x 3 s by hand: forward {forward_ms:.1f} ms, training step {step_ms:.1f} ms")
     ratios = {"plan": plan_ratio, "plan, guards on every value": guard_ratio, "training step": step_ratio}
     for name, ratio in ratios.items():

@@ -20,9 +20,12 @@ from neumo.types.errors import BackendError, did_you_mean
 if TYPE_CHECKING:
     from neumo.data.source import DataSource
     from neumo.engine.checkpoint import Writer
-    from neumo.engine.optimizers import EMA, Optimizer
+    from neumo.engine.optimizers import EMA, LARC, Optimizer
     from neumo.engine.plan import Plan
+    from neumo.engine.precision import LossScale, Override
+    from neumo.engine.strategies import Strategy
     from neumo.engine.verify import Guards
+    from neumo.engine.world import World
     from neumo.graph.module import NeuralModule
 
 
@@ -34,8 +37,10 @@ class Setup:
 
     device: str = "auto"
     precision: str = "fp32"
+    precisions: Sequence[Override] = ()
     seed: int = 0
     allow: Collection[str] = ()
+    strategy: Strategy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,27 +55,36 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What one training step did: its loss, the norm of the gradient before clipping, and what else was
-    wanted.
+    """What one training step did: its loss and the norm of its gradient before clipping, over all batches of
+    all processes.
 
-    `skipped` is "" if the weights were updated; else "loss" or "gradient" names what was not finite, and
-    "overflow" an fp16 step whose loss scale was too large. Weights and statistics are untouched then.
+    `skipped` is "" if the weights were updated; else "loss" or "gradient" names what was not finite,
+    "overflow" an fp16 step whose loss scale was too large, and "empty" a step in which no process had a
+    batch. Weights and statistics are untouched then. `losses` are those of the batches of this process;
+    `signals` are the sums over all processes of what was sent along.
     """
 
     loss: float
     norm: float
     skipped: str
-    values: Sequence[Any]
+    losses: Sequence[float]
+    signals: Sequence[float] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSetup:
-    """How a trainer updates the weights: optimizer, clipping by global norm, averaging."""
+    """How a trainer updates the weights: optimizer, clipping by global norm, averaging.
+
+    `loss` and `count` name wanted values of the plan: the loss, and how many things it is the mean over.
+    """
 
     loss: str
+    count: str | None = None
     optimizer: Optimizer
     clip: float | None = None
+    larc: LARC | None = None
     ema: EMA | None = None
+    loss_scale: LossScale | None = None
 
 
 class Reader(Protocol):
@@ -105,8 +119,26 @@ class Trainer(Protocol):
         """The program that computes the loss."""
         ...
 
-    def step(self, feeds: Sequence[Any], *, seed: int, lr: float) -> Update:
-        """Make one update at a learning rate; all random numbers of it come from the seed."""
+    def accumulate(
+        self, feeds: Sequence[Any], *, seed: int, weight: float, reference: float, last: bool
+    ) -> Sequence[Any]:
+        """Add the gradient of one batch to that of the step; returns the wanted values of the plan.
+
+        All random numbers come from the seed. `weight` is how many utterances the loss is the mean over,
+        unless the loss counts by itself; 0 for a batch that is computed for the sake of the others only.
+        `reference` is the weight that a step has on average, `last` says that this is the last batch of it.
+        """
+        ...
+
+    def apply(self, factor: float, signals: Sequence[float] = ()) -> Update:
+        """Update the weights by what was accumulated, at `factor` of the learning rates.
+
+        Every process calls it; `signals` are numbers to be added up over all of them.
+        """
+        ...
+
+    def hold(self, names: Collection[str]) -> None:
+        """Keep weights, by `module.name`, as they are until this is called again without them."""
         ...
 
     def writers(self) -> dict[str, Writer]:
@@ -146,6 +178,11 @@ class Session(Protocol):
         ...
 
     @property
+    def supported(self) -> Mapping[str, str]:
+        """Say of each precision why the device has not got it, "" if it has."""
+        ...
+
+    @property
     def versions(self) -> Mapping[str, str]:
         """Return the version of the framework, for checkpoints."""
         ...
@@ -153,6 +190,11 @@ class Session(Protocol):
     @property
     def built(self) -> Sequence[NeuralModule]:
         """The modules that have been built."""
+        ...
+
+    @property
+    def world(self) -> World:
+        """The processes that compute together; `Alone` if there is one."""
         ...
 
     def build(self, modules: Mapping[str, NeuralModule]) -> None:
@@ -169,6 +211,14 @@ class Session(Protocol):
 
     def trainer(self, program: Program, plan: Plan, setup: TrainingSetup) -> Trainer:
         """Prepare to train the weights that the plan calls."""
+        ...
+
+    def set_modes(self, plan: Plan, held: Collection[str] = ()) -> None:
+        """Put modules in the modes of training; what is frozen, or held, computes as in evaluation."""
+        ...
+
+    def observing(self, plan: Plan, trained: Plan, seed: int) -> AbstractContextManager[None]:
+        """Compute a plan beside a training step, in its modes and without gradients, and leave no trace."""
         ...
 
     def inference(self, plan: Plan, seed: int) -> AbstractContextManager[Callable[[int], None]]:
@@ -197,6 +247,14 @@ class Session(Protocol):
 
     def freeze(self, module: NeuralModule, frozen: bool, names: Sequence[str] | None = None) -> None:
         """Keep weights and statistics of a module as they are, or let them change again; all, or some."""
+        ...
+
+    def numbers(self, module: NeuralModule, pattern: str) -> Mapping[str, float]:
+        """Find numbers that are attributes of the built module or its layers: `dropout`, `*.drop.p`."""
+        ...
+
+    def set_numbers(self, module: NeuralModule, values: Mapping[str, float]) -> None:
+        """Change numbers that `numbers` has found; whole ones stay whole."""
         ...
 
     def is_frozen(self, module: NeuralModule) -> bool:

@@ -123,7 +123,8 @@ def _trained(graph: Graph, session: Session, loss: str | None, seed: int) -> _Ma
     trainer = session.trainer(program, plan, TrainingSetup(loss=name, optimizer=SGD(lr=0.0)))
     feeds, before = _feeds(graph, plan, session, seed), session.weights(plan.modules)
     try:
-        update = trainer.step(feeds, seed=seed, lr=0.0)
+        trainer.accumulate(feeds, seed=seed, weight=1.0, reference=1.0, last=True)
+        update = trainer.apply(1.0)
     except Exception as error:
         explained = program.explain(error)
         if explained is error:
@@ -131,7 +132,7 @@ def _trained(graph: Graph, session: Session, loss: str | None, seed: int) -> _Ma
         raise explained from error
     finally:  # a training step moves the statistics of normalisation even where no weight moves
         session.load_weights(plan.modules, before, partial=False)
-    if update.skipped:
+    if update.skipped not in ("", "empty"):
         raise BackendError(
             f"the {update.skipped} of graph {graph.name!r} is not finite on a generated batch",
             code="non-finite",

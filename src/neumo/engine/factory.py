@@ -13,11 +13,20 @@ from neumo.engine.backend import Session, Setup, find_backend
 from neumo.engine.callbacks import Callback, Checkpoint, Evaluate
 from neumo.engine.evaluate import Evaluation, Evaluator
 from neumo.engine.infer import check_mapping, infer
-from neumo.engine.optimizers import EMA, Optimizer
+from neumo.engine.optimizers import EMA, LARC, Optimizer
 from neumo.engine.options import NonFinite, TrainOptions, check_allowances
+from neumo.engine.precision import (
+    LossScale,
+    Override,
+    Precision,
+    Precisions,
+    check_overrides,
+    read_overrides,
+)
 from neumo.engine.preflight import data_step, open_source, usage_notes
 from neumo.engine.prepare import train
 from neumo.engine.schedules import ScheduleLike
+from neumo.engine.strategies import Strategy
 from neumo.engine.train import TrainResult
 from neumo.engine.verify import Verify, check_level
 from neumo.engine.weight_files import LEARNED, learned_in, weights_file
@@ -49,8 +58,6 @@ if TYPE_CHECKING:
     from neumo.graph.graph import Graph
     from neumo.graph.value import Value
 
-Precision = Literal["fp32", "bf16", "fp16", "fp64"]
-
 
 class NeuralFactory:
     """Builds the modules of graphs with a backend and runs actions: `train`, `evaluate`, `infer`.
@@ -61,11 +68,14 @@ class NeuralFactory:
 
     A module is built once, by identity: all graphs that use the same object share its weights. What the
     weights start from depends on `seed` and the module's name only. `device` is "auto", "cpu", "cuda" or
-    "cuda:1"; `precision` is "fp32", "bf16", "fp16" (loss scaling; refused on CPUs unless `allow` has
-    "fp16-on-cpu") or "fp64". `folder` is where a training writes its log and checkpoints; without one it
+    "cuda:1"; `precision` is "fp32", "tf32", "bf16", "fp16" (loss scaling; refused on CPUs unless `allow` has
+    "fp16-on-cpu"), "fp64", "pure-bf16" or a level from "O0" to "O3". `precisions` gives modules, and layers
+    in them, one of their own: `{"decoder": "fp32", "encoder.blocks.0*": "fp32"}`. `folder` is where a training writes its log and checkpoints; without one it
     writes nothing. `verify` says how closely values are checked at run time (see `neumo.engine.verify`);
     `workers` is the number of processes that read data. `progress` shows a bar on a terminal and one line
-    per epoch elsewhere; True always shows the bar, False nothing.
+    per epoch elsewhere; True always shows the bar, False nothing. In processes that `torchrun` or
+    `neumo train --processes` has started together, actions are divided among them as `strategy` says:
+    `DDP()` if not given, or `FSDP()`.
 
     Raises `BackendError` if the device does not exist or cannot compute in this precision: nothing falls
     back.
@@ -77,12 +87,14 @@ class NeuralFactory:
         backend: str = "torch",
         device: str = "auto",
         precision: Precision = "fp32",
+        precisions: Precisions | None = None,
         seed: int = 0,
         folder: str | Path | None = None,
         verify: Verify = "boundary",
         workers: int = 0,
         progress: bool | None = None,
         allow: Collection[str] = (),
+        strategy: Strategy | None = None,
     ) -> None:
         if workers < 0:
             raise ConfigError(f"workers={workers} is below 0", code="workers")
@@ -94,8 +106,17 @@ class NeuralFactory:
         self.verify: Verify = verify
         self.workers = workers
         self.progress = progress
-        setup = Setup(device=device, precision=precision, seed=seed, allow=check_allowances(allow))
+        self._overrides: Sequence[Override] = read_overrides(precisions or {})
+        setup = Setup(
+            device=device,
+            precision=precision,
+            precisions=self._overrides,
+            seed=seed,
+            allow=check_allowances(allow),
+            strategy=strategy,
+        )
         self.session: Session = find_backend(backend).open_session(setup)
+        self._met: set[int] = set()  # overrides that mean a module of a graph that was checked
         self._sources: dict[int, tuple[NeuralModule, DataSource]] = {}
         self._checked: WeakValueDictionary[int, Graph] = WeakValueDictionary()
         self._learned: dict[int, tuple[Learned | None, ...]] = {}  # by its modules, when it was checked
@@ -112,8 +133,21 @@ class NeuralFactory:
         return [module for module in self.session.built if self.session.is_frozen(module)]
 
     def describe(self) -> str:
-        """Say on what, and how, this factory computes."""
-        return "; ".join(self.session.notes)
+        """Say on what, and how, this factory computes, and which precisions the device has."""
+        known = self.session.supported
+        has = f"supported: {', '.join(name for name, why in known.items() if not why)}"
+        own = [f"{each.label} in {each.precision}" for each in self._overrides]
+        return "; ".join([*self.session.notes, *own, has, *(why for why in known.values() if why)])
+
+    def check_precisions(self, *graphs: Graph) -> None:
+        """Raise `GraphError` for a name in `precisions` that means no module of these graphs, or of graphs
+        that were checked before. Actions do this themselves.
+        """
+        new = [override for override in self._overrides if id(override) not in self._met]
+        if new and graphs:
+            modules = {name: module for graph in graphs for name, module in _computing(graph).items()}
+            owner = f"graph{'s' if len(graphs) > 1 else ''} {', '.join(repr(g.name) for g in graphs)}"
+            self._met.update(id(override) for override in check_overrides(new, modules, owner))
 
     def train(
         self,
@@ -125,8 +159,11 @@ class NeuralFactory:
         epochs: int | None = None,
         max_steps: int | None = None,
         max_minutes: float | None = None,
+        batches_per_step: int | None = None,
         clip: float | None = None,
+        larc: LARC | None = None,
         ema: EMA | float | None = None,
+        loss_scale: LossScale | float | None = None,
         evaluate: Iterable[Graph | Evaluate] | Graph | Evaluate = (),
         checkpoint: Checkpoint | bool | None = None,
         resume: str | Path = "auto",
@@ -138,8 +175,9 @@ class NeuralFactory:
 
         `graph` is a graph with a loss among its outputs (`loss` names it if there are several), or the loss
         itself. `optimizer` is `AdamW()` if not given; `schedule` scales its rate step by step; `clip`
-        bounds the norm of the gradient; `ema` averages the weights, and the average is what is evaluated
-        and left in the modules.
+        bounds the norm of the gradient, `larc` the rate of each tensor; `ema` averages the weights, and the
+        average is what is evaluated and left in the modules. A step uses `batches_per_step` batches, over all processes (one each, if not
+        given): its loss and gradient are those of one batch that holds them all.
 
         `evaluate` takes graphs that share modules with this one, evaluated after each epoch, or
         `Evaluate(...)` with another rhythm. With a run folder, checkpoints are written after each epoch or
@@ -158,8 +196,11 @@ class NeuralFactory:
             epochs=epochs,
             max_steps=max_steps,
             max_minutes=max_minutes,
+            batches_per_step=batches_per_step,
             clip=clip,
+            larc=larc,
             ema=ema,
+            loss_scale=loss_scale,
             evaluate=evaluate,
             checkpoint=checkpoint,
             resume=resume,
@@ -212,6 +253,7 @@ class NeuralFactory:
         `graph.findings()` lists what they find.
         """
         self.settle()
+        self.check_precisions(graph)
         learned = tuple(learned_of(step.module) for step in graph.steps)
         known = id(graph) in self._checked
         if not known or self._learned[id(graph)] != learned:

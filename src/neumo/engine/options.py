@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from neumo.engine.callbacks import Callback, Checkpoint, Evaluate
-from neumo.engine.optimizers import EMA, OPTIMIZERS, AdamW, Optimizer
+from neumo.engine.optimizers import EMA, LARC, OPTIMIZERS, AdamW, Optimizer
+from neumo.engine.precision import LossScale, read_loss_scale
 from neumo.engine.schedules import ScheduleLike
 from neumo.types.errors import ConfigError, did_you_mean
 
@@ -55,8 +56,11 @@ class TrainOptions:
     epochs: int | None = None
     max_steps: int | None = None
     max_minutes: float | None = None
+    batches_per_step: int | None = None
     clip: float | None = None
+    larc: LARC | None = None
     ema: EMA | float | None = None
+    loss_scale: LossScale | float | None = None
     evaluate: Iterable[Graph | Evaluate] | Graph | Evaluate = ()
     checkpoint: Checkpoint | bool | None = None
     resume: str | Path = "auto"
@@ -71,10 +75,11 @@ class TrainOptions:
                 code="train",
                 fixes=["epochs=10", "max_steps=1000", "or both"],
             )
-        for name in ("epochs", "max_steps", "max_minutes", "clip", "bad_limit"):
+        for name in ("epochs", "max_steps", "max_minutes", "batches_per_step", "clip", "bad_limit"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ConfigError(f"train: {name}={value!r} is not above 0", code="train")
+        _ = self.scaling
         if self.nonfinite not in get_args(NonFinite):
             raise ConfigError(
                 f"train: nonfinite={self.nonfinite!r} is neither 'raise' nor 'skip'",
@@ -91,11 +96,18 @@ class TrainOptions:
                     f"use {', '.join(OPTIMIZERS)} of neumo.engine: they name no weights, the factory does"
                 ],
             )
+        if self.larc is not None:
+            self.larc.check(self.update_rule)
 
     @property
     def update_rule(self) -> Optimizer:
         """The optimizer, AdamW if none is given."""
         return self.optimizer if self.optimizer is not None else AdamW()
+
+    @property
+    def scaling(self) -> LossScale | None:
+        """How an fp16 loss is scaled, if anything was said; a number is a scale that stays as it is."""
+        return read_loss_scale(self.loss_scale)
 
     @property
     def average(self) -> EMA | None:

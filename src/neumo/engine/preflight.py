@@ -65,6 +65,12 @@ def find_loss(graph: Graph, loss: str | Value | None) -> tuple[str, Value]:
     return found[0], graph.outputs[found[0]]
 
 
+def loss_count(loss: Value) -> Value | None:
+    """Find the output in which a loss module says how many things its loss is the mean over, if any."""
+    step = loss.step
+    return step.outputs.get("count") if step.module.role == "loss" and loss.port != "count" else None
+
+
 def data_step(graph: Graph, steps: Iterable[Step]) -> Step:
     """Find the one data layer that feeds some steps; raises `GraphError` if there is not just one."""
     fed = [step for step in steps if step.module.role == "data"]

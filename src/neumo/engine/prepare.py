@@ -6,11 +6,10 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from neumo.engine.backend import TrainingSetup
 from neumo.engine.callbacks import Callback, TimeLimit
-from neumo.engine.tracking import LossLogger, Progress
 from neumo.engine.plan import Plan, compile_plan, needed_steps
 from neumo.engine.preflight import (
     check_trainable,
@@ -19,13 +18,17 @@ from neumo.engine.preflight import (
     find_loss,
     infeasible_flags,
     listed,
+    loss_count,
     rule_notes,
 )
 from neumo.engine.resume import find_checkpoint, restore, whole_state
 from neumo.engine.run import Run
-from neumo.engine.schedules import as_factor
+from neumo.engine.schedules import Factor, as_factor
+from neumo.engine.stage import Stage
+from neumo.engine.tracking import LossLogger, Progress
 from neumo.engine.train import Training, TrainResult
 from neumo.engine.verify import make_guards
+from neumo.engine.windows import count_windows, settle_batches
 from neumo.graph.learned import check_learned, learn, learned_state, restore_learned
 from neumo.graph.train_only import check_trained
 from neumo.types.errors import ConfigError
@@ -33,10 +36,14 @@ from neumo.types.errors import ConfigError
 if TYPE_CHECKING:
     from neumo.data.source import DataSource
     from neumo.engine.backend import Reader, Trainer
+    from neumo.engine.checkpoint import Saved
     from neumo.engine.evaluate import Evaluation, Evaluator
     from neumo.engine.factory import NeuralFactory
     from neumo.engine.options import TrainOptions
+    from neumo.engine.world import World
     from neumo.graph.graph import Graph
+
+COUNT: Final = "count"  # among the wanted values: how many things the loss is the mean over
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,7 @@ class Subject:
     source: DataSource
     plan: Plan
     flags: int  # how many of the wanted values, behind the loss, flag utterances that a loss left out
+    counts: bool  # whether the loss says how many things it is the mean over
     notes: list[str]
     excluded: dict[str, str]  # reason -> the sentence that says what was left out for it
 
@@ -55,20 +63,24 @@ def train(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> TrainR
     """Check everything, go on from a checkpoint if there is one, train, and leave the result in the
     modules.
     """
+    world = factory.session.world
+    factory.check_precisions(graph, *(evaluation.graph for evaluation in options.evaluations()))
     subject = _subject(factory, graph, options)
     trainer = _trainer(factory, subject, options)
-    saved, passed = find_checkpoint(factory.folder, options.resume)
-    if factory.folder is not None:
+    saved, passed = find_checkpoint(factory.folder, options.resume, world)
+    if factory.folder is not None and world.rank == 0:
         factory.folder.mkdir(parents=True, exist_ok=True)
     _check_folder(factory, options)
     evaluators = Evaluators(factory, trainer)
-    display = None if factory.progress is False else Progress(bar=factory.progress)
-    run = _run(factory, subject, options, evaluators, display)
-    callbacks = _callbacks(factory, options, display)
+    display = None if factory.progress is False or world.rank else Progress(bar=factory.progress)
+    run = _run(factory, subject, options, evaluators, display, saved)
+    run.stage = Stage(factory, graph, subject.plan, subject.source, trainer)
+    factor = _factor(subject, options, run)
+    callbacks = _callbacks(factory, options, display, factor)
     reader = factory.session.reader(
         subject.source, [feed.port for feed in subject.plan.feeds], factory.workers
     )
-    training = _training(factory, subject, options, trainer, reader, run)
+    training = _training(factory, subject, options, trainer, reader, run, factor)
     run.listen(callbacks)
     steps = [call.step for call in subject.plan.steps]
     modules = subject.plan.modules
@@ -89,7 +101,7 @@ def train(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> TrainR
         evaluators.close()
     trainer.finish()
     learn(steps, factory.frozen)
-    for text in report_data(subject.source, factory.folder):
+    for text in report_data(subject.source, factory.folder, factory.session.world):
         if text not in about_data:  # found while training: a recording that broke, samples that were clipped
             run.note(text)
     return _result(training, factory.folder, saved.path if saved is not None else None)
@@ -116,12 +128,12 @@ class Evaluators:
             evaluator.close()
 
 
-def report_data(source: DataSource, folder: Path | None) -> list[str]:
+def report_data(source: DataSource, folder: Path | None, world: World) -> list[str]:
     """Write the report of a data source into the run folder, and return what must be said about it."""
     report: Any = source.report()
     if report is None:
         return []
-    if folder is not None and hasattr(report, "save"):
+    if folder is not None and hasattr(report, "save") and world.rank == 0:
         report.save(folder / "data")
     lines = [*getattr(report, "dropped", ()), *getattr(report, "notes", ())]
     if clipped := getattr(report, "clipped", ()):
@@ -131,7 +143,7 @@ def report_data(source: DataSource, folder: Path | None) -> list[str]:
 
 def _about_data(factory: NeuralFactory, subject: Subject) -> list[str]:
     """What must be said about the data, once: most sources report what they were asked to leave out."""
-    lines = report_data(subject.source, factory.folder)
+    lines = report_data(subject.source, factory.folder, factory.session.world)
     unsaid = [text for why, text in subject.excluded.items() if not any(why in line for line in lines)]
     return [*unsaid, *lines]
 
@@ -144,7 +156,9 @@ def _subject(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> Sub
     check_learned(steps)
     data = data_step(graph, steps)
     flags = infeasible_flags(steps)
-    plan = compile_plan(graph, {name: loss, **{f"infeasible-{n}": flag for n, flag in enumerate(flags)}})
+    count = loss_count(loss)
+    wanted = {name: loss, **{f"infeasible-{n}": flag for n, flag in enumerate(flags)}}
+    plan = compile_plan(graph, wanted if count is None else {**wanted, COUNT: count})
     factory.session.build(plan.modules)
     check_trainable(factory.session, graph, loss, frozen=factory.frozen)
     source = factory.source(data.module)
@@ -156,14 +170,28 @@ def _subject(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> Sub
     cores = os.cpu_count() or 1
     if factory.workers > cores:
         notes.append(f"{factory.workers} worker processes read data on {cores} cores: fewer may be faster")
-    return Subject(name, source, plan, len(flags), notes, exclude_infeasible(graph, steps, source, data))
+    return Subject(
+        name,
+        source,
+        plan,
+        len(flags),
+        count is not None,
+        notes,
+        exclude_infeasible(graph, steps, source, data),
+    )
 
 
 def _trainer(factory: NeuralFactory, subject: Subject, options: TrainOptions) -> Trainer:
     session = factory.session
     program = session.program(subject.plan, make_guards(subject.plan, factory.verify, session.to_numpy))
     setup = TrainingSetup(
-        loss=subject.loss, optimizer=options.update_rule, clip=options.clip, ema=options.average
+        loss=subject.loss,
+        count=COUNT if subject.counts else None,
+        optimizer=options.update_rule,
+        clip=options.clip,
+        larc=options.larc,
+        ema=options.average,
+        loss_scale=options.scaling,
     )
     return session.trainer(program, subject.plan, setup)
 
@@ -174,9 +202,14 @@ def _run(
     options: TrainOptions,
     evaluators: Evaluators,
     display: Progress | None,
+    saved: Saved | None,
 ) -> Run:
-    by_epochs = options.epochs * len(subject.source.batches(0)) if options.epochs is not None else None
-    limits = [limit for limit in (by_epochs, options.max_steps) if limit is not None]
+    world = factory.session.world
+    before = saved.state.get("batches_per_step") if saved is not None else None
+    batches = settle_batches(options.batches_per_step, before, world.size)
+    limits = [options.max_steps] if options.max_steps is not None else []
+    if options.epochs is not None:
+        limits.append(options.epochs * count_windows(subject.source, 0, world, batches))
     return Run(
         seed=factory.seed,
         epochs=options.epochs,
@@ -184,6 +217,8 @@ def _run(
         folder=factory.folder,
         evaluate=evaluators,
         say=display.say if display is not None else _silent,
+        world=world,
+        batches_per_step=batches,
     )
 
 
@@ -196,12 +231,23 @@ def _check_folder(factory: NeuralFactory, options: TrainOptions) -> None:
         )
 
 
-def _callbacks(factory: NeuralFactory, options: TrainOptions, display: Progress | None) -> list[Callback]:
+def _factor(subject: Subject, options: TrainOptions, run: Run) -> Factor:
+    def steps_per_epoch() -> int:
+        return count_windows(subject.source, 0, run.world, run.batches_per_step)
+
+    return as_factor(options.schedule, run.total_steps, steps_per_epoch)
+
+
+def _callbacks(
+    factory: NeuralFactory, options: TrainOptions, display: Progress | None, factor: Factor
+) -> list[Callback]:
     ours: list[Callback] = [*options.evaluations(), LossLogger(), *options.checkpoints(factory.folder)]
     if options.max_minutes is not None:
         ours.append(TimeLimit(options.max_minutes))
     if display is not None:
         ours.append(display)
+    if isinstance(factor, Callback):  # a schedule that follows a metric
+        ours.append(factor)
     return sorted([*options.callbacks, *ours], key=lambda callback: callback.order)
 
 
@@ -212,13 +258,14 @@ def _training(
     trainer: Trainer,
     reader: Reader,
     run: Run,
+    factor: Factor,
 ) -> Training:
     return Training(
         session=factory.session,
         trainer=trainer,
         source=subject.source,
         reader=reader,
-        factor=as_factor(options.schedule, run.total_steps),
+        factor=factor,
         lr=options.update_rule.lr,
         run=run,
         flags=range(1, 1 + subject.flags),
@@ -234,7 +281,9 @@ def _saver(
     def save() -> None:
         training.count_infeasible()
         state = {**whole_state(training, callbacks, training.session.versions), "learned": learned()}
-        training.run.checkpoints.write(training.run.step, state, training.trainer.writers())
+        files = training.trainer.writers()
+        if training.run.first:
+            training.run.checkpoints.write(training.run.step, state, files)
 
     return save
 

@@ -11,19 +11,45 @@ from typing import TYPE_CHECKING, Any
 
 from neumo.engine.checkpoint import CheckpointStore, Saved
 from neumo.engine.tracking import LOG
-from neumo.types.errors import CheckpointError, ConfigError
+from neumo.engine.world import first_says
+from neumo.types.errors import CheckpointError, ConfigError, NeumoError
 
 if TYPE_CHECKING:
     from neumo.engine.callbacks import Callback
     from neumo.engine.train import Training
+    from neumo.engine.world import World
 
 
-def find_checkpoint(folder: Path | None, resume: str | Path) -> tuple[Saved | None, list[str]]:
+def find_checkpoint(
+    folder: Path | None, resume: str | Path, world: World | None = None
+) -> tuple[Saved | None, list[str]]:
     """Find the checkpoint to go on from, and say in words what was passed over.
 
     `resume` is "auto" (the newest whole one of the run folder, if there is any), "never", or the path of a
-    checkpoint or run folder, which must have one.
+    checkpoint or run folder, which must have one. Of several processes the first one chooses, and the others
+    read the same files.
     """
+    if world is None or world.size == 1:
+        return _choose(folder, resume)
+    saved, notes = None, list[str]()
+    if world.rank == 0:
+        try:
+            saved, notes = _choose(folder, resume)
+        except NeumoError as error:
+            first_says(world, {"trouble": error.what})
+            raise
+    told = first_says(world, {"path": str(saved.path) if saved is not None else None})
+    if "trouble" in told:
+        raise CheckpointError(f"process 0 could not resume: {told['trouble']}", code="resume")
+    if world.rank and told["path"] is not None:
+        path = Path(told["path"])
+        if not path.is_dir():
+            raise _not_shared(path, world.rank)
+        saved = CheckpointStore(path.parent).read(path)
+    return saved, notes
+
+
+def _choose(folder: Path | None, resume: str | Path) -> tuple[Saved | None, list[str]]:
     if resume == "never":
         return None, _put_aside(folder)
     if resume == "auto":
@@ -45,6 +71,16 @@ def find_checkpoint(folder: Path | None, resume: str | Path) -> tuple[Saved | No
     return saved, notes
 
 
+def _not_shared(path: Path, rank: int) -> CheckpointError:
+    return CheckpointError(
+        f"process {rank} cannot see the checkpoint {path.name} that process 0 goes on from",
+        code="resume",
+        where=str(path),
+        why="All processes read the checkpoint, so the run folder must be on a disk that all machines share.",
+        fixes=["a run folder on a shared disk", "copy the run folder to every machine before resuming"],
+    )
+
+
 def restore(training: Training, callbacks: Sequence[Callback], saved: Saved) -> None:
     """Put a training where a checkpoint was saved."""
     state, run = saved.state, training.run
@@ -58,6 +94,14 @@ def restore(training: Training, callbacks: Sequence[Callback], saved: Saved) -> 
     training.trainer.load(saved.path, state["trainer"])
     planned = run.total_steps
     run.load(state)
+    before = state.get("batches_per_step", 1)
+    if before != run.batches_per_step:
+        run.note(f"a step now uses {run.batches_per_step} batches, and used {before}")
+    elif run.world.size != state.get("processes", 1):
+        run.note(
+            f"{state.get('processes', 1)} processes trained before, now {run.world.size}; "
+            f"a step goes on using {before} batches"
+        )
     if planned != state["total_steps"]:
         before = state["total_steps"]
         run.note(f"the training now has {planned} steps, and had {before}: the schedule differs from here on")

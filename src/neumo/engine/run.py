@@ -5,17 +5,20 @@ of it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from neumo.engine.checkpoint import CheckpointStore
+from neumo.engine.world import Alone, World, together
 from neumo.types.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     from neumo.engine.callbacks import Callback
+    from neumo.engine.callbacks.samples import Sample
     from neumo.engine.evaluate import Evaluation
+    from neumo.engine.stage import Asked, Stage
     from neumo.graph.graph import Graph
 
 EVENTS: Final = tuple(
@@ -30,6 +33,15 @@ class Position:
 
     epoch: int
     batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """The batch that is being computed: its feeds, on the device, its items, and the seed of its numbers."""
+
+    feeds: tuple[Any, ...]
+    items: tuple[int, ...]
+    seed: int
 
 
 @dataclass(slots=True)
@@ -88,15 +100,21 @@ class Run:
         folder: Path | None,
         evaluate: Callable[[Graph], Evaluation],
         say: Callable[[str], None],
+        world: World | None = None,
+        batches_per_step: int = 1,
     ) -> None:
         self.seed = seed
         self.epochs = epochs
         self.total_steps = total_steps
         self.folder = folder
+        self.world: World = world if world is not None else Alone()
+        self.batches_per_step = batches_per_step
+        self.layout = batches_per_step  # that of the epoch: how many batches a step had when it began
+        self.current: Current | None = None
         self.step = 0
         self.epoch = 0
         self.batch = 0
-        self.batches = 0  # in this epoch
+        self.batches = 0  # in this epoch, over all processes
         self.moved = False  # whether this process did anything: a step, or the end of an epoch
         self.loss = float("nan")
         self.norm = float("nan")
@@ -109,13 +127,22 @@ class Run:
         self.notes: list[str] = []
         self.tally = Tally()
         self.stopped = ""
+        self.asked = ""  # why this process wants to stop; agreed upon with the others
         self.epoch_is_over = False
         self.saver: Callable[[], None] | None = None
+        self.stage: Stage | None = None
         self._evaluate = evaluate
         self._say = say
         self._started = time.monotonic()
         self._callbacks: list[Callback] = []
-        self._listeners: dict[str, list[Callable[[Run], None]]] = {}
+        self._listeners: dict[str, list[tuple[Callback, Callable[[Run], None]]]] = {}
+        self._listening: Callback | None = None
+        self._held: dict[int, frozenset[str]] = {}  # by what holds them
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the process that writes and shows: rank 0, or the only one."""
+        return self.world.rank == 0
 
     @property
     def position(self) -> Position:
@@ -147,11 +174,11 @@ class Run:
         """Tell these callbacks of all that happens; only the methods that they override are ever called."""
         from neumo.engine.callbacks import Callback
 
-        self._callbacks = list(callbacks)
+        self._callbacks = [each for each in callbacks if self.first or not each.only_first]
         for event in EVENTS:
             silent = getattr(Callback, event)
             told = [
-                getattr(callback, event)
+                (callback, getattr(callback, event))
                 for callback in self._callbacks
                 if getattr(type(callback), event) is not silent
             ]
@@ -159,7 +186,8 @@ class Run:
 
     def tell(self, event: str) -> None:
         """Tell the callbacks that something starts or ends."""
-        for listener in self._listeners[event]:
+        for callback, listener in self._listeners[event]:
+            self._listening = callback
             listener(self)
 
     def close(self) -> None:
@@ -168,13 +196,70 @@ class Run:
             callback.close()
 
     def stop(self, reason: str) -> None:
-        """End the training after this step."""
-        self.stopped = self.stopped or reason
+        """End the training after this step; with several processes, after the one in which all know of it."""
+        self.asked = self.asked or reason
+        if self.world.size == 1:
+            self.stopped = self.stopped or reason
+
+    def agree(self, asked: bool | None = None) -> None:
+        """Stop in all processes if any wants to; `asked` says so where it is known already.
+
+        Every process calls it, at the same point.
+        """
+        if self.world.size == 1 or self.stopped:
+            return
+        if asked is None:
+            asked = self.world.largest([float(bool(self.asked))])[0] > 0
+        if asked:
+            self.stopped = next(reason for reason in together(self.world, self.asked) if reason)
 
     def note(self, text: str) -> None:
         """Say something once that must not be lost: on the terminal, in the log and in the result."""
         self.notes.append(text)
         self._say(text)
+
+    def value(self, asked: Asked) -> Any:
+        """Compute a value of the training graph for the batch of now, as a numpy array; see `values`."""
+        return self.values(asked)[0]
+
+    def values(self, *asked: Asked) -> list[Any]:
+        """Compute values of the training graph for the batch of now, as numpy arrays, when they are asked for.
+
+        Values are named by outputs, by a step and a port such as "encoder.features", or are given themselves.
+        They are there from the start of a batch to the end of its step, with the weights of now, in the modes
+        and with the random numbers of the step; the training goes on as if they had not been computed. Values
+        that are asked for together are computed together.
+
+        Raises `ConfigError` outside of a batch, and `GraphError` for what is no value of the graph.
+        """
+        if self.stage is None or self.current is None:
+            raise ConfigError(
+                "values are those of a batch, and there is no batch now",
+                code="values",
+                fixes=["ask in on_batch_start, on_batch_end or on_step_end"],
+            )
+        if self.world.size > 1 and self._listening is not None and self._listening.only_first:
+            raise ConfigError(
+                f"{type(self._listening).__name__} runs in the first process only, and values are computed by "
+                "all of them",
+                code="values",
+                fixes=["only_first = False, and write only where run.first"],
+            )
+        return self.stage.values(asked, self.current, self.epoch)
+
+    def hold(self, owner: object, names: Collection[str]) -> None:
+        """Keep weights and statistics, as `module.name`, as they are until the same owner says otherwise."""
+        if self.stage is None:
+            return
+        self._held[id(owner)] = frozenset(names)
+        every = frozenset[str]().union(*self._held.values())
+        self.stage.factory.session.set_modes(self.stage.plan, every)
+        self.stage.trainer.hold(every)
+
+    def show(self, sample: Sample) -> None:
+        """Tell the trackers of a sample that was written into the run folder."""
+        for callback in self._callbacks:
+            callback.on_sample(self, sample)
 
     def evaluate(self, graph: Graph) -> Evaluation:
         """Evaluate a graph now, with the averaged weights if there are any."""
@@ -222,6 +307,9 @@ class Run:
             "batch": self.position.batch,
             "seed": self.seed,
             "total_steps": self.total_steps,
+            "processes": self.world.size,
+            "batches_per_step": self.batches_per_step,
+            "layout": self.batches_per_step if self.epoch_is_over else self.layout,
             "last": {"loss": self.loss, "norm": self.norm, "lr": self.lr},
             "tally": asdict(
                 replace(self.tally, loss_sum=0.0, loss_count=0) if self.epoch_is_over else self.tally
@@ -235,6 +323,7 @@ class Run:
     def load(self, state: Mapping[str, Any]) -> None:
         """Go on from the state of a checkpoint."""
         self.step, self.epoch, self.batch = state["step"], state["epoch"], state["batch"]
+        self.layout = state.get("layout", 1) if self.batch else self.batches_per_step
         self.loss, self.norm, self.lr = (state["last"][name] for name in ("loss", "norm", "lr"))
         self.tally = Tally(**state["tally"])
         self.metrics, self.measured = dict(state["metrics"]), dict(state["measured"])

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from neumo.engine.backend import Batch, Reader, Session, Trainer, Update
 from neumo.engine.preflight import listed
-from neumo.engine.run import Best, Run
+from neumo.engine.run import Best, Current, Run
 from neumo.engine.schedules import Factor
 from neumo.engine.seeds import derive_seed
+from neumo.engine.windows import Share, share_of
+from neumo.engine.world import together
 from neumo.types.errors import BackendError, DataError
 
 if TYPE_CHECKING:
@@ -80,6 +84,10 @@ class Training:
     max_steps: int | None = None
     losses: list[float] = field(default_factory=list[float])
     _flagged: list[tuple[Any, tuple[int, ...]]] = field(default_factory=list[tuple[Any, tuple[int, ...]]])
+    _spare: tuple[Any, ...] | None = None  # feeds to compute, for the sake of the others, in an empty turn
+    _noted: int = 0  # notes that the others know
+    _looked: int = 0  # utterances of this epoch of which is known whether the loss left them out
+    _left_out: int = 0  # those that it did
 
     def go(self) -> None:
         """Train until the epochs or steps are done, or a callback says stop."""
@@ -110,74 +118,149 @@ class Training:
         run = self.run
         if run.epoch_is_over:
             run.epoch, run.batch, run.epoch_is_over = run.epoch + 1, 0, False
+            run.layout = run.batches_per_step
             run.tally.loss_sum, run.tally.loss_count = 0.0, 0
-        batches = self.source.batches(run.epoch)
-        run.batches = len(batches)
-        if not batches:
-            raise DataError("the data has no batch, so there is nothing to train on", code="no-data")
+        share = share_of(
+            self.source, run.epoch, run.world, run.batches_per_step, layout=run.layout, used=run.batch
+        )
+        run.batches = share.batches
+        whole, self._looked, self._left_out = not run.batch, 0, 0
         run.tell("on_epoch_start")
-        for batch in self._read(batches[run.batch :]):
-            self._step(batch)
-            if run.stopped or (self.max_steps is not None and run.step >= self.max_steps):
-                break
+        with closing(self._read(share)) as steps:
+            for window in steps:
+                self._step(window, share.reference)
+                if run.stopped or (self.max_steps is not None and run.step >= self.max_steps):
+                    break
         if run.batch >= run.batches:
-            self.count_infeasible(whole_epoch=len(self._flagged) == run.batches * len(self.flags))
+            self.count_infeasible(whole_epoch=whole)
+            self._tell_of_others()
             run.epoch_is_over = run.moved = True
             run.close_row()
             run.tell("on_epoch_end")
+            run.agree()
 
-    def _read(self, batches: Sequence[Sequence[int]]) -> Iterator[Batch]:
-        """Read batches, and count the ones of which every utterance was left out as used."""
-        stream = self.reader.read(batches, self.run.epoch)
+    def _read(self, share: Share) -> Generator[list[Batch], None, None]:
+        """Read the batches of one step after the other."""
+        flat = [batch for window in share.windows for batch in window]
+        stream = self.reader.read(flat, self.run.epoch)
         try:
-            for batch in stream:
-                if batch.items:
-                    yield batch
-                else:
-                    self.run.batch += 1
+            for window in share.windows:
+                batches = [next(stream) for _ in window]
+                if self._spare is None and self.run.world.size > 1:
+                    self._spare = self._first_feeds(batches, share)
+                yield batches
         finally:
             close: Callable[[], None] | None = getattr(stream, "close", None)
             if close is not None:
                 close()
 
-    def _step(self, batch: Batch) -> None:
+    def _first_feeds(self, batches: Sequence[Batch], share: Share) -> tuple[Any, ...] | None:
+        """Find something to compute in turns without a batch, should they come."""
+        if all(batch.items for batch in batches):
+            return None
+        for batch in self.reader.read([share.spare], self.run.epoch):
+            if batch.items:
+                return batch.feeds
+        return None
+
+    def _step(self, window: Sequence[Batch], reference: float) -> None:
         run = self.run
+        run.batch = min(run.batch + run.batches_per_step, run.batches)
+        if run.world.size == 1:
+            window = [batch for batch in window if batch.items]
+            if not window:  # every utterance of it was left out, or there was none
+                return
         run.lr = self.lr * self.factor(run.step)
         run.tell("on_step_start")
-        run.tell("on_batch_start")
         try:
-            update = self.trainer.step(batch.feeds, seed=derive_seed(run.seed, "step", run.step), lr=run.lr)
+            self._accumulate(window, reference)
+            update = self.trainer.apply(
+                self.factor(run.step), [float(bool(run.asked)), float(sum(bool(b.items) for b in window))]
+            )
         except Exception as error:
             explained = self.trainer.program.explain(error)
             if explained is error:
                 raise
             raise explained from error
+        asked, computed = update.signals
+        if not computed:
+            return
         run.step += 1
-        run.batch += 1
         run.moved = True
         run.loss, run.norm, run.skipped = update.loss, update.norm, update.skipped
         self.losses.append(update.loss)
-        self._flagged += [(update.values[position], batch.items) for position in self.flags]
-        if update.skipped:
-            self._bad_step(update, batch)
-        else:
+        if update.skipped not in ("", "empty"):
+            self._bad_step(update, window)
+        elif not update.skipped:
             run.tally.bad_in_a_row = 0
             run.tally.add_loss(update.loss)
+            self._spare = next((batch.feeds for batch in window if batch.items), self._spare)
         run.tell("on_batch_end")
         run.tell("on_step_end")
+        run.agree(bool(asked))
+        run.current = None
 
-    def _bad_step(self, update: Update, batch: Batch) -> None:
+    def _accumulate(self, window: Sequence[Batch], reference: float) -> None:
+        """Compute the batches of a step; where there is none, another one that counts nothing."""
+        run = self.run
+        for turn, batch in enumerate(window):
+            if turn:
+                run.tell("on_batch_end")
+            feeds = batch.feeds if batch.items else self._spare_feeds()
+            seed = self._seed(turn)
+            run.current = Current(feeds, batch.items, seed)
+            run.tell("on_batch_start")
+            values = self.trainer.accumulate(
+                feeds,
+                seed=seed,
+                weight=float(len(batch.items)),
+                reference=reference,
+                last=turn == len(window) - 1,
+            )
+            if batch.items:
+                self._flagged += [(values[position], batch.items) for position in self.flags]
+
+    def _seed(self, turn: int) -> int:
+        """The seed of a batch: its place among all batches of the step counts, not the process."""
+        place = self.run.world.rank + turn * self.run.world.size
+        parts = ("batch", place) if place else ()
+        return derive_seed(self.run.seed, "step", self.run.step, *parts)
+
+    def _spare_feeds(self) -> tuple[Any, ...]:
+        if self._spare is None:
+            raise DataError(
+                f"process {self.run.world.rank} has no batch that it could read",
+                code="no-data",
+                why="Every utterance so far was left out, so it cannot take part in a step of the others.",
+                fixes=["look at the report of the data, and leave the broken recordings out"],
+            )
+        return self._spare
+
+    def _tell_of_others(self) -> None:
+        """Bring notes of other processes to the first one, each text once."""
+        run = self.run
+        if run.world.size == 1:
+            return
+        fresh, self._noted = run.notes[self._noted :], len(run.notes)
+        for rank, texts in enumerate(together(run.world, fresh)):
+            if rank and run.first:
+                for text in texts:
+                    if text not in run.notes:
+                        run.note(f"process {rank}: {text}")
+        self._noted = len(run.notes)
+
+    def _bad_step(self, update: Update, window: Sequence[Batch]) -> None:
         """Count, name and write down a step that was left out, and give up when there are too many."""
         if update.skipped == "overflow":  # the loss scale backs off: part of fp16
             return
         run = self.run
         run.tally.bad_in_a_row += 1
-        names = [self.source.name(item) for item in batch.items]
+        names = self._suspects(update, window)
         row = {"step": run.step, "epoch": run.epoch, "what": update.skipped, "loss": str(update.loss)}
         row |= {"norm": str(update.norm), "items": names}
         if len(run.tally.skipped) < _ROWS_KEPT:
             run.tally.skipped.append(row)
-        if run.folder is not None:
+        if run.folder is not None and run.first:
             with (run.folder / "nonfinite.jsonl").open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
         figures = f"loss {update.loss}, norm {update.norm}"
@@ -186,18 +269,33 @@ class Training:
             raise _gave_up(what, names, run, self.nonfinite)
         run.note(f"{what}: the step is left out, weights untouched; its utterances: {listed(names)}")
 
+    def _suspects(self, update: Update, window: Sequence[Batch]) -> list[str]:
+        """Name the utterances of the batches whose loss is not finite, or of all batches of the step."""
+        every = [[self.source.name(item) for item in batch.items] for batch in window]
+        broken = [names for names, loss in zip(every, update.losses, strict=True) if not math.isfinite(loss)]
+        known = together(self.run.world, [broken, every])
+        chosen = [names for mine, _ in known for names in mine] or [
+            names for _, mine in known for names in mine
+        ]
+        return [name for names in chosen for name in names]
+
     def count_infeasible(self, *, whole_epoch: bool = False) -> None:
         """Count and name the utterances that losses had to leave out since this was last asked.
 
         Raises `DataError` where that is every utterance of a whole epoch: a loss of 0 would look learned.
         """
-        found: list[str] = []
-        seen = 0
+        if not self.flags:
+            return
+        mine: list[str] = []
         for flags, items in self._flagged:
-            seen += len(items)
             array = self.session.to_numpy(flags).reshape(-1)
-            found += [self.source.name(item) for item, flag in zip(items, array, strict=True) if flag]
+            mine += [self.source.name(item) for item, flag in zip(items, array, strict=True) if flag]
+        looked = sum(len(items) for _, items in self._flagged)
         self._flagged.clear()
+        everyone = together(self.run.world, [mine, looked])
+        found = [name for names, _ in everyone for name in names]
+        self._looked += sum(count for _, count in everyone)
+        self._left_out += len(found)
         if not found:
             return
         new = [name for name in dict.fromkeys(found) if name not in self.run.tally.infeasible]
@@ -206,7 +304,7 @@ class Training:
             self.run.note(
                 f"the loss had to leave out {len(new)} utterances, too short for their text: {listed(new)}"
             )
-        if whole_epoch and len(found) == seen:
+        if whole_epoch and self._left_out == self._looked:
             raise DataError(
                 "the loss had to leave out every utterance of the epoch: each is too short for its text",
                 code="no-data",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,10 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from neumo.backends.torch.changes import Changes
-from neumo.backends.torch.device import choose_place
+from neumo.backends.torch.device import choose_place, supported
 from neumo.backends.torch.execute import TorchProgram
 from neumo.backends.torch.loader import TorchReader, to_tensor
 from neumo.backends.torch.memory import is_about_memory, too_large
+from neumo.backends.torch.parallel.world import join, own_device
+from neumo.backends.torch.precision import Precisions
 from neumo.backends.torch.registry import build
 from neumo.backends.torch.save import (
     check_sizes,
@@ -28,12 +30,16 @@ from neumo.backends.torch.save import (
     write_tensors,
 )
 from neumo.backends.torch.tie import Weight, find_weight, tie_weight, untie_weight
+from neumo.backends.torch.training.numbers import numbers_of, set_numbers
+from neumo.backends.torch.training.observe import observing
 from neumo.backends.torch.training.trainer import TorchTrainer, reseed
 from neumo.backends.torch.weights import named_weights, set_modes, state_names
 from neumo.engine.backend import Setup, TrainingSetup
 from neumo.engine.plan import Plan
 from neumo.engine.seeds import derive_seed
+from neumo.engine.strategies import DDP, Strategy
 from neumo.engine.verify import Guards
+from neumo.engine.world import World
 from neumo.graph.module import label_of
 from neumo.types.errors import BackendError, GraphError
 
@@ -75,7 +81,12 @@ class TorchSession:
     """Builds each module once, by identity, so that all graphs of a factory share its weights."""
 
     def __init__(self, setup: Setup) -> None:
-        self.place = choose_place(setup.device, setup.precision, setup.allow)
+        self.strategy: Strategy = setup.strategy if setup.strategy is not None else DDP()
+        self.world: World = join(self.strategy.timeout_minutes)
+        own = {each.precision for each in setup.precisions}
+        self.place = choose_place(own_device(setup.device, self.world), setup.precision, setup.allow, own)
+        self.precisions = Precisions(self.place, setup.precisions)
+        self._allow = setup.allow
         self.seed = setup.seed
         self.notes: Sequence[str] = self.place.notes
         self.device = str(self.place.device)
@@ -89,11 +100,19 @@ class TorchSession:
         """The modules that have been built."""
         return [known.spec for known in self._built.values()]
 
+    @property
+    def supported(self) -> Mapping[str, str]:
+        """Say of each precision why the device has not got it, "" if it has."""
+        return supported(self.place.device, self._allow)
+
     def build(self, modules: Mapping[str, NeuralModule]) -> None:
         """Build the modules that have no weights yet; each starts from a seed made of its name."""
         for name, spec in modules.items():
-            if id(spec) not in self._built and spec.role not in ("data", "metric"):
+            if id(spec) in self._built:
+                self.precisions.settle(name, spec, self._built[id(spec)].module)
+            elif spec.role not in ("data", "metric"):
                 self._built[id(spec)] = Built(spec, self._make(name or label_of(spec), spec))
+                self.precisions.settle(name, spec, self._built[id(spec)].module)
                 self._changes.watch(self._built[id(spec)].module.parameters())
                 if getattr(spec, "starts_frozen", False):
                     self.freeze(spec, True)
@@ -124,14 +143,32 @@ class TorchSession:
         """Turn a plan into calls; the guards run between the calls as long as they ask to."""
         self.build(plan.modules)
         modules = [self._built[id(step.module)].module for step in plan.steps]
-        return TorchProgram(plan, modules, self.place, guards)
+        self.precisions.check(plan.modules)
+        return TorchProgram(plan, modules, self.place, guards, self.precisions)
 
     def trainer(self, program: TorchProgram, plan: Plan, setup: TrainingSetup) -> TorchTrainer:
         """Prepare to train the weights that the plan calls; what is frozen stays in evaluation mode."""
-        for spec in plan.modules.values():
-            known = self._built[id(spec)]
-            set_modes(known.module, frozen=known.frozen, still=known.still)
-        return TorchTrainer(program, self._modules(plan.modules), self.place, setup)
+        self.set_modes(plan)
+        return TorchTrainer(program, self._modules(plan.modules), self.place, setup, self.world)
+
+    def set_modes(self, plan: Plan, held: Collection[str] = ()) -> None:
+        """Put modules in the modes of training; what is frozen, or held, computes as in evaluation."""
+        for name, spec in plan.modules.items():
+            if (known := self._built.get(id(spec))) is not None:
+                still = known.still | {each for each in self.weight_names(spec) if f"{name}.{each}" in held}
+                frozen = known.frozen or (bool(still) and still.issuperset(self.weight_names(spec)))
+                set_modes(known.module, frozen=frozen, still=still)
+
+    @contextmanager
+    def observing(self, plan: Plan, trained: Plan, seed: int) -> Iterator[None]:
+        """Compute a plan beside a training step, in its modes and without gradients, and leave no trace."""
+        self.build(plan.modules)
+        ours = {id(module) for module in self._modules(trained.modules).values()}
+        modules = list(self._modules(plan.modules).values())
+        idle = [module for module in modules if id(module) not in ours]
+        with observing(modules, idle, self.place.device):
+            reseed(self.place.device, seed)
+            yield
 
     @contextmanager
     def inference(self, plan: Plan, seed: int) -> Iterator[Callable[[int], None]]:
@@ -143,7 +180,7 @@ class TorchSession:
             module.eval()
         try:
             # Not inference_mode: what a module caches here (windows, positions) must serve training, too.
-            with torch.no_grad():
+            with torch.no_grad(), self.place.float32():
                 yield lambda batch: reseed(self.place.device, derive_seed(seed, "batch", batch))
         finally:
             for part, training in zip(parts, before, strict=True):
@@ -196,6 +233,14 @@ class TorchSession:
         known.still = known.still | meant if frozen else known.still - meant
         if names is None or not (frozen or known.still):
             known.frozen = frozen
+
+    def numbers(self, module: NeuralModule, pattern: str) -> dict[str, float]:
+        """Find numbers that are attributes of the built module or its layers: `dropout`, `*.drop.p`."""
+        return numbers_of(self.implementation(module), pattern)
+
+    def set_numbers(self, module: NeuralModule, values: Mapping[str, float]) -> None:
+        """Change numbers that `numbers` has found; whole ones stay whole."""
+        set_numbers(self.implementation(module), values)
 
     def is_frozen(self, module: NeuralModule) -> bool:
         """Say whether a module has weights, and none that training would change."""

@@ -2,83 +2,178 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
 
-from neumo.backends.torch.training.average import Average
 from neumo.backends.torch.device import Place
 from neumo.backends.torch.execute import TorchProgram
-from neumo.backends.torch.training.optimizers import build_optimizer, load_optimizer, optimizer_tensors
+from neumo.backends.torch.parallel.ddp import DataParallel
+from neumo.backends.torch.parallel.statistics import Shared
+from neumo.backends.torch.parallel.strategy import Division, Undivided
 from neumo.backends.torch.save import load_state, read_tensors, state_of, write_tensors
-from neumo.backends.torch.weights import statistics_of, trainable_weights
+from neumo.backends.torch.training.average import Average
+from neumo.backends.torch.training.optimizers import (
+    build_optimizer,
+    load_optimizer,
+    optimizer_tensors,
+    set_rate,
+)
+from neumo.backends.torch.training.hold import complete_momentum, without_gradient
+from neumo.backends.torch.training.scaling import make_scaler
+from neumo.backends.torch.weights import named_weights, statistics_of, trainable_weights
 from neumo.engine.backend import TrainingSetup, Update
 from neumo.engine.checkpoint import Writer
-from neumo.types.errors import BackendError
+from neumo.engine.world import World
+from neumo.types.errors import BackendError, ConfigError
 
 WEIGHTS: Final = "weights.safetensors"
 AVERAGE: Final = "average.safetensors"
 OPTIMIZER: Final = "optimizer.safetensors"
-SMALLEST_SCALE: Final = 1.0  # of an fp16 loss: below it the overflow is not the fault of the scale
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What a batch adds to a step: its mean loss, and how many things that is the mean over."""
+
+    loss: Tensor
+    weight: Tensor | float
 
 
 class TorchTrainer:
-    """Trains the modules of one program. A step whose loss or gradient is not finite leaves no trace in
-    them.
+    """Trains the modules of one program, one step for each window of batches.
+
+    The loss and the gradient of a step are those of one batch that holds all batches of the window, of all
+    processes: each counts as many times as its loss is the mean over. A step whose loss or gradient is not
+    finite leaves no trace in the modules.
     """
 
     def __init__(
-        self, program: TorchProgram, modules: Mapping[str, nn.Module], place: Place, setup: TrainingSetup
+        self,
+        program: TorchProgram,
+        modules: Mapping[str, nn.Module],
+        place: Place,
+        setup: TrainingSetup,
+        world: World,
     ) -> None:
         self.program = program
         self.modules = modules
         self.place = place
+        self.world = world
         self.clip = setup.clip
-        self._loss = list(program.plan.wanted).index(setup.loss)
+        wanted = list(program.plan.wanted)
+        self._loss = wanted.index(setup.loss)
+        self._count = wanted.index(setup.count) if setup.count is not None else None
         self.parameters = trainable_weights(modules)
+        self.division = divide(program, self.parameters.values(), world)
         self.optimizer = build_optimizer(setup.optimizer, self.parameters)
         self._weights = list(self.parameters.values())
         self.statistics = statistics_of(modules.values())
         self._kept = [value.clone() for value in self.statistics]
+        self._shared = Shared(modules.values(), world)
         self.average = Average(setup.ema, state_of(modules)) if setup.ema is not None else None
-        self.scaler = torch.amp.GradScaler(place.device.type, enabled=place.scales_loss)
+        self.scaler = make_scaler(place, setup.loss_scale)
         self._needs_grad_checked = False
+        self._parts: list[_Part] = []
+        self._held: list[nn.Parameter] = []
+        self._reference = 1.0
 
-    def step(self, feeds: Sequence[Any], *, seed: int, lr: float) -> Update:
-        """Make one update at a learning rate; all random numbers of it come from the seed."""
-        reseed(self.place.device, seed)
-        if self._kept:
+    def accumulate(
+        self, feeds: Sequence[Any], *, seed: int, weight: float, reference: float, last: bool
+    ) -> Sequence[Any]:
+        """Add the gradient of one batch to that of the step; returns the wanted values of the plan."""
+        if self._kept and not self._parts:
             _copy_all(self._kept, self.statistics)
-        wanted = self.program(feeds)
-        loss: Tensor = wanted[self._loss]
-        if not self._needs_grad_checked:
-            self._check(loss)
-        self.scaler.scale(loss).backward()
+        reseed(self.place.device, seed)
+        with self.place.float32(), self.division.turn(last):
+            wanted = self._forward(feeds)
+            loss: Tensor = wanted[self._loss]
+            if not self._needs_grad_checked:
+                self._check(loss)
+            amount = self._amount(wanted, weight)
+            alone = last and not self._parts and self.world.size == 1
+            self._reference = 0.0 if alone else reference
+            share = loss if alone else loss * (amount * (self.division.factor / reference))
+            self.scaler.scale(share).backward()
+        self._parts.append(_Part(loss.detach(), amount))
+        wanted[self._loss] = None  # frees the graph of the backward pass
+        return wanted
+
+    def _forward(self, feeds: Sequence[Any]) -> list[Any]:
+        if not self._held or self.world.size > 1:  # DistributedDataParallel waits for every gradient
+            return self.division(feeds)
+        with without_gradient(self._held):
+            return self.division(feeds)
+
+    def hold(self, names: Collection[str]) -> None:
+        """Keep weights, by `module.name`, as they are until this is called again without them."""
+        weights = {f"{name}.{key}": w for name, m in self.modules.items() for key, w in named_weights(m).items()}
+        held = {id(weight): weight for name, weight in weights.items() if name in names}
+        self._held = [weight for weight in held.values() if weight.requires_grad]
+        if len(self._held) == len(self.parameters):
+            raise ConfigError(
+                "every weight is held, so there is nothing to train",
+                code="nothing-to-train",
+                fixes=["let some weights be trained from the start: name fewer in Unfreeze"],
+            )
+        free = [weight for weight in self.parameters.values() if id(weight) not in held]
+        complete_momentum(self.optimizer, free)
+
+    def _amount(self, wanted: Sequence[Any], weight: float) -> Tensor | float:
+        """How many things the loss is the mean over, as the loss counts them or else the engine."""
+        if self._count is None or not weight:
+            return weight
+        return wanted[self._count].detach().sum().to(self.place.weights)
+
+    def apply(self, factor: float, signals: Sequence[float] = ()) -> Update:
+        """Update the weights by what was accumulated, at `factor` of the learning rates."""
+        for weight in self._held:
+            weight.grad = None  # an optimizer passes over such weights: no decay, no moments
         self.scaler.unscale_(self.optimizer)
         gradients = [weight.grad for weight in self._weights if weight.grad is not None]
-        norm = torch.nn.utils.get_total_norm(gradients)
-        numbers = torch.stack([loss.detach().to(norm.dtype), norm])
-        value, size = numbers.tolist()  # the one place where the host waits for the device
-        skipped = self._skipped(value, size)
+        losses, amounts, size = self._numbers(self.division.norm(gradients))
+        parts = zip(losses, amounts, strict=True)
+        total = sum(loss * amount for loss, amount in parts if amount or not _finite(loss))
+        mine = sum(amounts)
+        total, amount, *signals = self.world.sum([total, mine, *signals])
+        post = self._reference / amount if self._reference and amount else 1.0
+        value, norm = total / amount if amount else total, size * post
+        skipped = self._skipped(value, norm) or ("" if amount else "empty")
         if skipped:
             self._undo()
         else:
-            self._update(norm, size, lr)
+            self._shared.average(mine / amount)
+            self._update(gradients, post * self._clipping(norm), factor)
         if self.place.scales_loss:
             self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
-        wanted[self._loss] = None  # frees the graph of the backward pass
-        return Update(value, size, skipped, wanted)
+        self._parts.clear()
+        return Update(value, norm, skipped, losses, signals)
 
-    def _update(self, norm: Tensor, size: float, lr: float) -> None:
-        if self.clip is not None and size > self.clip:
-            torch.nn.utils.clip_grads_with_norm_(self._weights, self.clip, norm)
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
+    def _numbers(self, norm: Tensor) -> tuple[list[float], list[float], float]:
+        """Bring losses, weights and the norm to the host, in the one place where it waits for the device."""
+        wide = torch.float32 if self.place.device.type == "mps" else torch.float64
+        counted = [part.weight for part in self._parts if isinstance(part.weight, Tensor)]
+        values = [*(part.loss for part in self._parts), *counted, norm]
+        numbers: list[float] = torch.stack([value.to(wide) for value in values]).tolist()
+        size = numbers.pop()
+        losses, rest = numbers[: len(self._parts)], iter(numbers[len(self._parts) :])
+        weights = [next(rest) if isinstance(part.weight, Tensor) else part.weight for part in self._parts]
+        return losses, weights, size
+
+    def _clipping(self, norm: float) -> float:
+        return self.clip / (norm + 1e-6) if self.clip is not None and norm > self.clip else 1.0
+
+    def _update(self, gradients: list[Tensor], scale: float, factor: float) -> None:
+        if scale != 1.0:
+            with torch.no_grad():
+                torch._foreach_mul_(gradients, scale)  # pyright: ignore[reportPrivateImportUsage]
+        set_rate(self.optimizer, factor)
         self.scaler.step(self.optimizer)
         if self.average is not None:
             self.average.update()
@@ -88,8 +183,7 @@ class TorchTrainer:
             return "loss"
         if _finite(norm):
             return ""
-        hopeful = self.place.scales_loss and self.scaler.get_scale() > SMALLEST_SCALE
-        return "overflow" if hopeful else "gradient"
+        return "overflow" if self.scaler.will_back_off else "gradient"
 
     @torch.no_grad()
     def _undo(self) -> None:
@@ -183,6 +277,11 @@ class TorchTrainer:
         """Leave the averaged weights, if there are any, in the modules for good."""
         if self.average is not None:
             self.average.swap()
+
+
+def divide(program: TorchProgram, parameters: Iterable[nn.Parameter], world: World) -> Division:
+    """Divide the training of a program among the processes."""
+    return Undivided(program) if world.size == 1 else DataParallel(program, parameters, world.size)
 
 
 def reseed(device: torch.device, seed: int) -> None:

@@ -1,0 +1,130 @@
+"""The processes of a training, joined through torch.distributed."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from neumo.engine.world import Alone, World
+from neumo.types.errors import BackendError
+
+_NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # what torchrun and others set
+
+
+class TorchWorld:
+    """All processes of the default group; what it exchanges travels over gloo, in the memory of the CPU."""
+
+    def __init__(self) -> None:
+        self.rank = dist.get_rank()
+        self.size = dist.get_world_size()
+
+    def sum(self, numbers: Sequence[float]) -> list[float]:
+        """Add numbers up over all processes, in float64."""
+        return self._reduced(numbers, dist.ReduceOp.SUM)
+
+    def largest(self, numbers: Sequence[float]) -> list[float]:
+        """Take the largest number of all processes."""
+        return self._reduced(numbers, dist.ReduceOp.MAX)
+
+    def _reduced(self, numbers: Sequence[float], how: dist.ReduceOp.RedOpType) -> list[float]:
+        values = torch.tensor(list(numbers), dtype=torch.float64)
+        if len(values):
+            dist.all_reduce(values, op=how)
+        return values.tolist()
+
+    def gather(self, data: bytes) -> list[bytes]:
+        """Bring the data of all processes to rank 0; the others get []."""
+        lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
+        dist.all_gather(lengths, torch.tensor([len(data)]))
+        sizes = [int(length) for length in lengths]
+        padded = torch.zeros(max(*sizes, 1), dtype=torch.uint8)
+        padded[: len(data)] = _tensor(data)
+        if self.rank:
+            dist.gather(padded)
+            return []
+        parts = [torch.empty_like(padded) for _ in range(self.size)]
+        dist.gather(padded, parts)
+        return [bytes(part[:size].numpy()) for part, size in zip(parts, sizes, strict=True)]
+
+    def share(self, data: bytes) -> bytes:
+        """Give all processes the data of rank 0."""
+        length = torch.tensor([len(data)])
+        dist.broadcast(length, 0)
+        whole = _tensor(data) if self.rank == 0 else torch.empty(int(length), dtype=torch.uint8)
+        if int(length):
+            dist.broadcast(whole, 0)
+        return bytes(whole.numpy())
+
+    def wait(self) -> None:
+        """Wait until all processes are here."""
+        self.sum([0.0])
+
+
+def launched(environment: Mapping[str, str] | None = None) -> bool:
+    """Say whether a launcher such as torchrun has started this process as one of several.
+
+    >>> launched({}), launched({"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "1"})
+    (False, True)
+    """
+    given = os.environ if environment is None else environment
+    return all(name in given for name in _NEEDED)
+
+
+def local_rank() -> int:
+    """The number of this process on its machine, from 0."""
+    return int(os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", "0")))
+
+
+def own_device(device: str, world: World) -> str:
+    """Give each process of a machine a GPU of its own; one that is named, or a CPU, stays as it is.
+
+    >>> own_device("cpu", Alone()), own_device("cuda", Alone())
+    ('cpu', 'cuda')
+    """
+    shares = world.size > 1 and torch.cuda.is_available() and device in ("auto", "cuda")
+    return f"cuda:{local_rank()}" if shares else device
+
+
+def join(timeout_minutes: float = 30.0) -> World:
+    """Join the processes that were launched together; a process that was launched alone is `Alone`.
+
+    Every wait for the others ends after the timeout. Raises `BackendError` if the others do not come.
+    """
+    if not dist.is_available() or not launched():
+        return Alone()
+    if not dist.is_initialized():
+        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        try:
+            dist.init_process_group(backend, timeout=timedelta(minutes=timeout_minutes))
+        except (RuntimeError, ValueError) as error:
+            raise _cannot_join(error) from error
+        atexit.register(_leave)
+    return TorchWorld()
+
+
+def _leave() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def _tensor(data: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+
+
+def _cannot_join(error: Exception) -> BackendError:
+    given = ", ".join(f"{name}={os.environ.get(name)}" for name in _NEEDED)
+    return BackendError(
+        f"the other processes of this training cannot be joined: {error}",
+        code="join",
+        details=[given],
+        fixes=[
+            "launch with `neumo train --processes N`, or with torchrun",
+            "see that the machine of rank 0 can be reached: MASTER_ADDR, firewall, GLOO_SOCKET_IFNAME",
+        ],
+    )
