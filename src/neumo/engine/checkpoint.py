@@ -6,6 +6,7 @@
         optimizer.safetensors    the state of the optimizer
         state.json               position, seed, best figures, versions, and the checksums of the other files
 
+Where several processes each write their part, folders such as `weights.shards` take the place of the files.
 A folder is written under a hidden name, flushed to the disk and renamed, so a reader never sees half of
 one. There is no pickle in it: arrays are safetensors, the rest is JSON.
 """
@@ -29,7 +30,7 @@ STATE: Final = "state.json"
 _NAME: Final = re.compile(r"step-(\d{8,})")
 _CHUNK: Final = 1 << 20  # bytes read at once
 
-Writer = Callable[[Path], None]
+Writer = Callable[[Path], str | None]  # returns the SHA-256 of what it wrote, if it knows it
 
 
 @dataclass(frozen=True)
@@ -168,10 +169,15 @@ def step_of(path: Path) -> int:
 
 
 def _fill(folder: Path, state: Mapping[str, Any], files: Mapping[str, Writer]) -> dict[str, Any]:
+    digests: dict[str, str] = {}
     for name, write in files.items():
-        write(folder / name)
-        _flush(folder / name)
-    whole = {**state, "files": {name: _digest(folder / name) for name in files}}
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        digests[name] = write(path) or digest_of(path)
+        _flush(path)
+    for inner in {(folder / name).parent for name in files} - {folder}:
+        _flush_folder(inner)
+    whole = {**state, "files": digests}
     whole["checksum"] = _state_digest(whole)
     (folder / STATE).write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
     _flush(folder / STATE)
@@ -195,11 +201,12 @@ def _read_state(path: Path) -> dict[str, Any]:
 def _verify(path: Path, digest: str) -> None:
     if not path.is_file():
         raise _damaged(path, "it is missing")
-    if _digest(path) != digest:
+    if digest_of(path) != digest:
         raise _damaged(path, "its checksum does not agree with the one written in state.json")
 
 
-def _digest(path: Path) -> str:
+def digest_of(path: Path) -> str:
+    """Compute the SHA-256 of a file, in hexadecimal digits."""
     whole = sha256()
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
