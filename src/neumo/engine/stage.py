@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from neumo.engine.plan import Plan, compile_plan
+from neumo.graph.inputs import is_open
 from neumo.graph.names import step_names
 from neumo.graph.value import Value
 from neumo.types.errors import GraphError, did_you_mean
@@ -112,18 +113,23 @@ def _look_up(graph: Graph, asked: Asked) -> Value:
     return named[asked]
 
 
+def port_names(graph: Graph) -> dict[tuple[int, str], str]:
+    """Name all values of a graph by step and port: `{value.key: "encoder.features"}`."""
+    names = step_names(graph)
+    return {
+        value.key: f"{names[id(step)]}.{port}" for step in graph.steps for port, value in step.outputs.items()
+    }
+
+
 def _ports(graph: Graph) -> dict[str, Value]:
     """All values by step and port; the first call of a module goes by the module's own name as well."""
-    names = step_names(graph)
-    found: dict[str, Value] = {}
+    names = port_names(graph)
+    found = {names[value.key]: value for value in graph.values()}
     for step in graph.steps:
-        for port, value in step.outputs.items():
-            found[f"{names[id(step)]}.{port}"] = value
-    for name, module in graph.modules.items():
-        for step in graph.steps:
-            if step.module is module:
-                for port, value in step.outputs.items():
-                    found.setdefault(f"{name}.{port}", value)
+        if not is_open(step):
+            name = graph.name_of(step.module)
+            for port, value in step.outputs.items():
+                found.setdefault(f"{name}.{port}", value)
     return found
 
 

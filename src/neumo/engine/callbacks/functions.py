@@ -57,15 +57,21 @@ class Listening:
         return self._callback(function, order, only_first)
 
     def _callback(self, function: Heard, order: int, only_first: bool) -> FunctionCallback:
-        more: dict[str, Any] = {self.event: lambda _, run: inner(run)}
         if isinstance(function, FunctionCallback):
-            inner = type(function).function
-            return type(type(function).__name__, (type(function),), more)()
-        inner = function
+            told = {self.event: _told(type(function).function)}
+            return type(type(function).__name__, (type(function),), told)()
+        more: dict[str, Any] = {self.event: _told(function)}
         name = getattr(function, "__name__", type(function).__name__)
         more |= {"function": staticmethod(function), "order": order, "only_first": only_first}
         more["__doc__"] = function.__doc__
         return type(name, (FunctionCallback,), {**more, "__repr__": _text})()
+
+
+def _told(function: Heard) -> Callable[[Callback, Run], None]:
+    def told(_: Callback, run: Run) -> None:
+        function(run)
+
+    return told
 
 
 def _text(callback: FunctionCallback) -> str:
