@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from neumo.engine import AdamW, Cosine, NovoGrad
+from neumo.engine import LAMB, WSD, AdamW, Cosine, Group, Muon, NovoGrad
 from neumo.engine.recipe import make_factory, read_actions, run_evaluate, run_train, section_mistakes
 from neumo.graph.yaml import load_recipe
 from neumo.types import CheckpointError, ConfigError, NeumoError
@@ -140,6 +140,23 @@ def test_evaluating_without_trained_weights_is_refused(path):
         ("factory.verify=alway", "did you mean 'always'"),
         ("evaluate.graph=trian", "no graph 'trian'"),
         ("train.checkpoint={keep: 3}", "has no field 'keep'"),
+        ("train.optimizer={kind: SGD, groups: [{weights: lien, lr: 0}]}", "no module 'lien'.*mean 'line'"),
+        ("train.optimizer={kind: SGD, groups: [{weights: line, rate: 0}]}", "has no field 'rate'"),
+        ("train.optimizer={kind: SGD, groups: [{weights: line}]}", "has no setting of its own"),
+        ("train.optimizer={kind: SGD, groups: [{lr: 0.1}]}", "needs weights"),
+        ("train.optimizer={kind: SGD, groups: {line: 0.1}}", "groups must be a list"),
+        ("train.optimizer={kind: Muon, others: {kind: AdamV}}", "train.optimizer.others has no kind 'AdamV'"),
+        ("train.optimizer={kind: Muon, others: {kind: Muon}}", "train.optimizer.others has no kind 'Muon'"),
+        ("train.optimizer={kind: Muon, others: {lr: 0.1}}", "train.optimizer.others names no kind"),
+        ("train.optimizer={kind: Muon, others: {kind: SGD, l: 1}}", "optimizer.others has no field 'l'"),
+        ("train.optimizer={kind: Muon, others_for: [lien.out]}", "no module 'lien'.*did you mean 'line"),
+        ("train.optimizer={kind: LAMB, trust: [2, 1]}", "LAMB: trust=.* are no bounds"),
+        ("train.larc={trust: 0}", "LARC: trust=0.0 is not above 0"),
+        ("train.larc={eta: 0.02}", "has no field 'eta'"),
+        ("train={larc: {}, optimizer: LAMB, epochs: 1}", "larc does nothing with LAMB"),
+        ("train.schedule=Step", "Step needs one of every_steps"),
+        ("train.schedule={kind: Plateau}", "needs metric"),
+        ("train.schedule=Square Root", "no kind 'Square Root'.*did you mean 'SquareRoot'"),
     ],
 )
 def test_mistakes_are_found_before_anything_is_built(path, override, words):
@@ -151,6 +168,43 @@ def test_a_kind_alone_is_enough(path):
     actions = read_actions(load_recipe(path, ["train.optimizer=NovoGrad", "train.schedule=Linear"]))
     assert actions.optimizer == NovoGrad()
     assert type(actions.schedule).__name__ == "Linear"
+
+
+def test_optimizers_have_groups_and_optimizers_inside_them(path):
+    written = """train.optimizer={kind: Muon, lr: 0.01, others: {kind: AdamW, lr: 2e-3, betas: [0.9, 0.95]},
+        others_for: [line.linear.weight], groups: [{weights: line, lr_scale: 0.5},
+        {weights: ["*.bias", line.norm], weight_decay: 0.1, decay_all: true}]}"""
+    actions = read_actions(load_recipe(path, [written, "train.schedule={kind: WSD, shape: linear}"]))
+    assert actions.optimizer == Muon(
+        lr=0.01,
+        others=AdamW(lr=2e-3, betas=(0.9, 0.95)),
+        others_for=("line.linear.weight",),
+        groups=(
+            Group("line", lr_scale=0.5),
+            Group(("*.bias", "line.norm"), weight_decay=0.1, decay_all=True),
+        ),
+    )
+    assert actions.schedule == WSD(shape="linear")
+    nested = load_recipe(path, ["train.optimizer={kind: Muon, others: LAMB}"])
+    assert read_actions(nested).optimizer.others == LAMB()
+
+
+def test_groups_larc_and_a_plateau_train_from_a_recipe(path):
+    changes = [
+        "train.optimizer={kind: SGD, lr: 0.1, groups: [{weights: line.linear.bias, lr: 0}]}",
+        "train.schedule={kind: Plateau, metric: error, patience: 1}",
+        "train.larc={trust: 0.1}",
+        "train.ema=null",
+    ]
+    recipe = load_recipe(path, changes)
+    factory = make_factory(recipe, progress=False)
+    start = factory.weights(recipe.graph("train"))
+    result = run_train(recipe, factory=factory)
+    end = factory.weights(recipe.graph("train"))
+    changed = {name for name, value in end.items() if not (start[name] == value).all()}
+    assert "line.linear.bias" not in changed
+    assert "line.linear.weight" in changed
+    assert result.history[-1]["loss"] < result.history[0]["loss"]
 
 
 def test_reading_actions_needs_no_framework(path):
