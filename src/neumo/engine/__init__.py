@@ -23,6 +23,7 @@ from neumo.engine.optimizers import Muon as Muon
 from neumo.engine.optimizers import NovoGrad as NovoGrad
 from neumo.engine.plan import Plan as Plan
 from neumo.engine.plan import compile_plan as compile_plan
+from neumo.engine.precision import LossScale as LossScale
 from neumo.engine.run import Run as Run
 from neumo.engine.schedules import WSD as WSD
 from neumo.engine.schedules import Constant as Constant
@@ -65,6 +66,7 @@ __all__ = [
     "InverseSquareRoot",
     "Linear",
     "LossLogger",
+    "LossScale",
     "Muon",
     "NeuralFactory",
     "Noam",

@@ -1,4 +1,4 @@
-"""Precisions by name, the modules that have one of their own, and how the loss of an fp16 training is scaled."""
+"""Precisions by name, modules that have one of their own, and how the loss of an fp16 training is scaled."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LEVELS: Final[Mapping[str, tuple[str, str]]] = {
     "O1": ("fp16", "O1 is fp16: products in fp16, weights and losses in fp32, dynamic loss scaling"),
     "O2": (
         "fp16",
-        "O2 is computed as O1: its master weights are the fp32 weights, of which fp16 copies are made as needed",
+        "O2 is computed as O1: the fp32 weights are its master weights, of which fp16 copies are made",
     ),
     "O3": (
         "pure-bf16",
@@ -92,8 +92,8 @@ class Override:
 def read_overrides(given: Precisions) -> tuple[Override, ...]:
     """Read `precisions={...}`; raises `ConfigError` and `BackendError` for what cannot be meant.
 
-    >>> [(each.key, each.precision) for each in read_overrides({"decoder": "fp32", "encoder.blocks.0*": "O1"})]
-    [('decoder', 'fp32'), ('encoder.blocks.0*', 'fp16')]
+    >>> [(each.key, each.precision) for each in read_overrides({"decoder": "fp32", "encoder.0*": "O1"})]
+    [('decoder', 'fp32'), ('encoder.0*', 'fp16')]
     """
     pairs = given.items() if isinstance(given, Mapping) else given
     found: list[Override] = []
@@ -157,7 +157,7 @@ def _unknown(pattern: str, modules: Sequence[str], owner: str) -> GraphError:
         f"precisions: no module of {owner} is called {head!r}",
         code="precision",
         details=[f"its modules are {', '.join(modules) or 'none'}"],
-        fixes=[f"did you mean {near + dot + rest!r}?"] if near in modules else [],
+        fixes=[f"did you mean {near + dot + rest!r}?"] if near is not None else [],
     )
 
 
@@ -171,8 +171,8 @@ class LossScale:
 
     The scale starts at `initial`. A step whose gradient overflows is left out, and the scale is multiplied by
     `backoff`; after `growth_interval` steps in a row without an overflow it is multiplied by `growth`. It
-    stays within `smallest` and `largest`: an overflow at the smallest scale is not the fault of the scale, and
-    counts as a step that is not finite. `growth_interval=None` keeps the scale as it is.
+    stays within `smallest` and `largest`: an overflow at the smallest scale is not the fault of the scale,
+    and counts as a step that is not finite. `growth_interval=None` keeps the scale as it is.
 
     Raises `ConfigError` for numbers that cannot be meant.
     """

@@ -26,6 +26,7 @@ from neumo.engine.callbacks import Callback, Checkpoint, EarlyStop, Evaluate
 from neumo.engine.checkpoint import CheckpointStore
 from neumo.engine.optimizers import EMA, LARC, OPTIMIZERS, Muon, Optimizer
 from neumo.engine.options import Allowance, NonFinite, TrainOptions
+from neumo.engine.precision import LossScale, Precision, check_overrides, read_overrides
 from neumo.engine.preflight import find_loss
 from neumo.engine.recipe_check import check_best, place_of, placed
 from neumo.engine.recipe_kinds import read_kind
@@ -52,7 +53,8 @@ class FactorySettings:
 
     backend: str = "torch"
     device: str = "auto"
-    precision: Literal["fp32", "bf16", "fp16", "fp64"] = "fp32"
+    precision: Precision = "fp32"
+    precisions: dict[str, Precision] = field(default_factory=dict[str, Precision])
     seed: int = 0
     folder: Path | None = None
     verify: Verify = "boundary"
@@ -64,6 +66,7 @@ class FactorySettings:
             value = getattr(self, name)
             if value < 0:
                 raise ConfigError(f"factory: {name}={value} is below 0", code=name)
+        read_overrides(self.precisions)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +143,7 @@ class TrainSettings:
     clip: float | None = None
     larc: LARC | None = None
     ema: float | EMA | None = None
+    loss_scale: float | LossScale | None = None
     evaluate: tuple[EvaluateSettings, ...] | EvaluateSettings | str | None = None
     checkpoint: CheckpointSettings | bool | None = None
     early_stop: EarlyStopSettings | None = None
@@ -245,6 +249,8 @@ def section_mistakes(recipe: Recipe) -> list[NeumoError]:
 def _mistakes(recipe: Recipe, actions: Actions) -> list[NeumoError]:
     """List what is wrong with sections that can be read: unknown names, and settings that are refused."""
     found = [*_unknown_graphs(recipe, actions)]
+    if recipe.graphs:
+        found += _unknown_precisions(recipe, actions.factory)
     if not found and recipe.graphs:
         found += _unknown_modules(recipe, actions.train)
         found += _unknown_groups(recipe, actions)
@@ -284,6 +290,15 @@ def _unknown_modules(recipe: Recipe, train: TrainSettings) -> Iterator[NeumoErro
             keys = ("train", "tie", number, side)
             owner = f"train.tie: graph {graph.name!r}"
             yield from _refusal(recipe, keys, check_modules, modules, [head], owner)
+
+
+def _unknown_precisions(recipe: Recipe, factory: FactorySettings) -> Iterator[NeumoError]:
+    """Find names of modules that `precisions` gets wrong; any graph of the recipe may have them."""
+    modules = {name: module for graph in recipe.graphs.values() for name, module in graph.modules.items()}
+    computing = {name: module for name, module in modules.items() if module.role not in ("data", "metric")}
+    for override in read_overrides(factory.precisions):
+        keys = ("factory", "precisions", override.label)
+        yield from _refusal(recipe, keys, check_overrides, [override], computing, "the recipe")
 
 
 def _unknown_groups(recipe: Recipe, actions: Actions) -> Iterator[NeumoError]:
@@ -344,7 +359,9 @@ def make_factory(recipe: Recipe, **changes: Any) -> NeuralFactory:
     """Make the factory of a recipe; `changes` are arguments that go before those of the recipe."""
     from neumo.engine.factory import NeuralFactory
 
-    return NeuralFactory(**{**_plain(read_actions(recipe).factory), **changes})
+    factory = NeuralFactory(**{**_plain(read_actions(recipe).factory), **changes})
+    factory.check_precisions(*recipe.graphs.values())
+    return factory
 
 
 def run_train(
@@ -423,6 +440,7 @@ def _options(
         clip=settings.clip,
         larc=settings.larc,
         ema=settings.ema,
+        loss_scale=settings.loss_scale,
         evaluate=[_evaluation(recipe, each) for each in settings.evaluations(recipe)],
         checkpoint=Checkpoint(**_plain(checkpoint))
         if isinstance(checkpoint, CheckpointSettings)

@@ -154,9 +154,9 @@ def _require_cuda(name: str, device: torch.device) -> None:
 def _check_tf32(device: torch.device) -> None:
     why = ""
     if device.type != "cuda" or torch.version.hip is not None:
-        why = f"it is a mode of NVIDIA GPUs, and this is {device.type if device.type != 'cuda' else 'an AMD GPU'}"
-    elif torch.cuda.get_device_capability(device) < (8, 0):
-        capability = torch.cuda.get_device_capability(device)
+        kind = device.type if device.type != "cuda" else "an AMD GPU"
+        why = f"it is a mode of NVIDIA GPUs, and this is {kind}"
+    elif (capability := torch.cuda.get_device_capability(device)) < (8, 0):
         why = f"its compute capability is {capability[0]}.{capability[1]}, and tf32 needs 8.0"
     if why:
         raise BackendError(

@@ -198,9 +198,7 @@ def _flatten(sources: list[Any], function: Function) -> tuple[tuple[int, ...], F
     return flat, gathered
 
 
-def _in_precision(
-    function: Function, module: nn.Module, step: PlanStep, precisions: Precisions
-) -> Function:
+def _in_precision(function: Function, module: nn.Module, step: PlanStep, precisions: Precisions) -> Function:
     """Run trainable modules in the lower precision, and losses, front-ends and decoders in full precision,
     but for modules that have one of their own.
     """

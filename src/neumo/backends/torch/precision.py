@@ -1,4 +1,4 @@
-"""In which precision each module of a factory, and each layer with one of its own, keeps weights and computes."""
+"""In which precision each module of a factory keeps weights and computes; layers may have one of their own."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Regime:
             return function(*given, **words)
 
     def leaving(self, dtype: torch.dtype) -> torch.dtype:
-        """Return the dtype in which a value goes on in what computes like this, as an inner layer gives it."""
+        """Return the dtype in which a value that an inner layer gives goes on in what computes like this."""
         if not self.mixed:
             return self.compute
         return dtype if dtype in (*_HALVES, torch.float32) else torch.float32
@@ -172,7 +172,8 @@ class Precisions:
             _keep(module, whole, inner)
         for path, layer in module.named_modules():
             if layer in inner:
-                self._wrap(id(module), layer, f"{name}.{path}", inner[layer], _outer(module, path, inner, whole))
+                outer = _outer(module, path, inner, whole)
+                self._wrap(id(module), layer, f"{name}.{path}", inner[layer], outer)
 
     def of(self, spec: NeuralModule, module: nn.Module) -> Regime:
         """Return how a module computes."""
