@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import cast
 
@@ -29,6 +29,7 @@ from neumo.types import (
     Vocab,
     facet_text,
 )
+from neumo.types.errors import and_text, clause
 
 _COUNTED = {
     Kind.BATCH: "rows",
@@ -149,7 +150,7 @@ class _Finding:
             return reason.vocab.sentence.partition(", first difference")[0].partition(":")[0]
         if reason.part == "size" and gap is not None:
             return self.short_size(reason, gap)
-        return _clause(self.plain(reason))
+        return clause(self.plain(reason))
 
     def is_share(self) -> bool:
         return getattr(self.value.type.element, "unit", None) == "fraction"
@@ -193,7 +194,7 @@ class _Finding:
         if gap.kind in ("owner", "other"):
             return self.foreign(reason, gap) or f"{gap.sentence}."
         if gap.kind == "unsolved":
-            unknown = _and(sorted(symbol.name for symbol in gap.wanted.symbols() if not symbol.rigid))
+            unknown = and_text(sorted(symbol.name for symbol in gap.wanted.symbols() if not symbol.rigid))
             verb = "is" if " and " not in unknown else "are"
             known = f"{gap.given} of {self.trace.name(self.value)}"
             return f"No input says what {unknown} {verb} in {gap.wanted}, and {known} does not settle it."
@@ -211,7 +212,7 @@ class _Finding:
             return ""
         steps = self.trace.resizers(self.value, decided)
         names = [f"{self.trace.label(step.module)}{_setting(step.module, rate)}" for step, rate in steps]
-        return f"{_and(names)} {'stands' if len(names) == 1 else 'stand'}" if names else ""
+        return f"{and_text(names)} {'stands' if len(names) == 1 else 'stand'}" if names else ""
 
     def foreign(self, reason: Reason, gap: SizeGap) -> str:
         """Explain sizes that have nothing to do with each other by where they come from."""
@@ -219,7 +220,7 @@ class _Finding:
         ours = self.trace.makers(gap.wanted.symbols() - gap.given.symbols())
         if not theirs or not ours:
             return ""
-        given, wanted = (_and(self.trace.step(step) for step in steps) for steps in (theirs, ours))
+        given, wanted = (and_text(self.trace.step(step) for step in steps) for steps in (theirs, ours))
         if given == wanted:
             return self.another_source(reason, gap)
         if all(not step.inputs for step in [*theirs, *ours]):
@@ -270,7 +271,7 @@ class _Finding:
             return f"learned in training{named}"
         settings = [setting_text(self.call.module, reason) for reason in self.reasons]
         settings = list(dict.fromkeys(text for text in settings if text))
-        return f"because {self.consumer} has {_and(settings)}" if settings else ""
+        return f"because {self.consumer} has {and_text(settings)}" if settings else ""
 
     def told(self, reason: Reason, gap: SizeGap, decided: Value) -> tuple[Size, Kind | None]:
         """Give the size of the other connection that told the wanted one, and the kind of its axis."""
@@ -289,7 +290,7 @@ class _Finding:
         """Say what the other connection has that decided a symbol or a variable."""
         gap = reason.gap
         if gap is not None and reason.code == "batch":
-            return f"comes from {_and(map(self.trace.step, self.trace.makers(gap.wanted.symbols())))}"
+            return f"comes from {and_text(map(self.trace.step, self.trace.makers(gap.wanted.symbols())))}"
         if gap is not None:
             size, kind = self.told(reason, gap, decided)
             counted = _COUNTED.get(kind) if kind is not None else None
@@ -338,16 +339,6 @@ def _numbers(module: NeuralModule) -> list[tuple[str, int]]:
         if isinstance(value, int) and not isinstance(value, bool)
     ]
     return sorted(numbers, key=lambda item: not item[0].startswith(_RESIZERS))
-
-
-def _and(words: Iterable[str]) -> str:
-    return " and ".join(dict.fromkeys(words))
-
-
-def _clause(text: str) -> str:
-    """Begin a clause: "It is 3 too long" goes on as "it is 3 too long", names keep their capital."""
-    head = text.partition(" ")[0]
-    return text[:1].lower() + text[1:] if head in ("It", "Its", "No", "Axis") else text
 
 
 def _sentence(text: str) -> str:

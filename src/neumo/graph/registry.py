@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from neumo.types import GraphError
+from neumo.types.errors import matches
 
 if TYPE_CHECKING:
     from neumo.graph.module import NeuralModule
@@ -105,9 +106,7 @@ def _exists(name: str) -> bool:
 
 
 def _unknown(kind: str) -> GraphError:
-    from difflib import get_close_matches
-
-    near, far = (get_close_matches(kind.rpartition(".")[2], _kinds, n=3, cutoff=cut) for cut in (0.85, 0.6))
+    near, far = (matches(kind.rpartition(".")[2], _kinds, 3, cutoff) for cutoff in (0.85, 0.6))
     home = kind.rpartition(".")[0]
     imports = [f"import {home} before the file is loaded, if it defines this class"] if home else []
     return GraphError(

@@ -206,15 +206,13 @@ class Record:
         return unknown_value(self._source, name, [error])
 
     def _unknown(self, name: str, frame: FrameType | None) -> UnknownOutput:
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, self._values, n=1, cutoff=0.6)
+        near = nearest(name, self._values)
         site = None if frame is None else CallSite(frame.f_code, frame.f_lasti)
         return UnknownOutput(
             f"{self._source} gives no {name!r}",
             code="output",
             where=None if site is None else site.place,
-            fixes=[f"did you mean {near[0]}?"] if near else [],
+            fixes=[f"did you mean {near}?"] if near else [],
             details=[Row("gives", ", ".join(self._values) or "nothing")],
         )
 

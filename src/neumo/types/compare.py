@@ -29,6 +29,7 @@ from neumo.types.element import (
     facets_of,
 )
 from neumo.types.environment import Binding, Environment
+from neumo.types.errors import clause
 from neumo.types.gap import SizeGap, gap, same_size
 from neumo.types.notation import facet_text
 from neumo.types.size import Size, Symbol
@@ -223,7 +224,7 @@ class _Check:
         self, part: Part, code: str, facet: str, wanted: Any, given: Any, sentence: str, **more: Any
     ) -> Reason:
         if self.inside:
-            sentence = f"Its {self.inside} does not fit: {_clause(sentence)}"
+            sentence = f"Its {self.inside} does not fit: {clause(sentence)}"
         return Reason(part, code, facet, wanted, given, sentence, field=self.inside, **more)
 
     def refuse(
@@ -569,11 +570,6 @@ def _letters(axes: tuple[Axis, ...]) -> str:
         named[axis][:1] if kind_of_name(named.get(axis, "")) is axis.kind else axis.kind.value
         for axis in axes
     )
-
-
-def _clause(sentence: str) -> str:
-    """Go on with a sentence behind a colon: "It is 3 too long" becomes "it is 3 too long"."""
-    return sentence[:1].lower() + sentence[1:] if sentence.startswith(("It ", "Its ", "No ")) else sentence
 
 
 _ORDER = ("optional", "element", "dtype", "fields", "facet", "axes", "size", "clock")

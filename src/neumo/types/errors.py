@@ -237,28 +237,57 @@ class CheckpointError(NeumoError):
     default_code = "checkpoint"
 
 
-def nearest(word: str, choices: Iterable[str]) -> str | None:
-    """Find the choice a misspelt word most likely meant, or None.
+def nearest(word: str, choices: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """Find the choice a misspelt word most likely meant, or None; `cutoff` is as in `matches`.
 
     >>> nearest("audoi", ["audio", "text"])
     'audio'
     >>> nearest("qqq", ["audio", "text"]) is None
     True
     """
+    return next(iter(matches(word, choices, 1, cutoff)), None)
+
+
+def matches(word: str, choices: Iterable[str], n: int, cutoff: float = 0.6) -> list[str]:
+    """Find the `n` choices that are most like a word, the likest first.
+
+    `cutoff` says how much of the two has to agree, from 0 to 1.
+
+    >>> matches("mell", ["text", "mel", "meld"], 2)
+    ['mel', 'meld']
+    """
     import difflib
 
-    found = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.6)
-    return found[0] if found else None
+    return difflib.get_close_matches(word, list(choices), n, cutoff)
 
 
-def did_you_mean(word: str, choices: Iterable[str]) -> tuple[Fix, ...]:
+def did_you_mean(word: str, choices: Iterable[str], cutoff: float = 0.6) -> tuple[Fix, ...]:
     """Give the nearest match as a fix, or nothing when no choice is near.
 
     >>> did_you_mean("audoi", ["audio", "text"])
     (Fix(text="did you mean 'audio'?", note=''),)
     """
-    match = nearest(word, choices)
+    match = nearest(word, choices, cutoff)
     return () if match is None else (Fix(f"did you mean {match!r}?"),)
+
+
+def and_text(words: Iterable[str]) -> str:
+    """Join words, each once.
+
+    >>> and_text(["mel", "encoder", "mel"])
+    'mel and encoder'
+    """
+    return " and ".join(dict.fromkeys(words))
+
+
+def clause(sentence: str) -> str:
+    """Go on with a sentence behind a colon or a comma; names keep their capital.
+
+    >>> clause("It is 3 too long"), clause("CTCLoss wants ids")
+    ('it is 3 too long', 'CTCLoss wants ids')
+    """
+    head = sentence.partition(" ")[0]
+    return sentence[:1].lower() + sentence[1:] if head in ("It", "Its", "No", "Axis") else sentence
 
 
 def _rebuild(kind: type[NeumoError], state: dict[str, Any]) -> NeumoError:

@@ -10,6 +10,7 @@ from itertools import product
 from math import prod
 from typing import Literal
 
+from neumo.types.errors import and_text
 from neumo.types.size import Atom, Floor, Product, Size, Symbol, floors_in
 
 GapKind = Literal[
@@ -143,7 +144,7 @@ def _foreign(wanted: Size, given: Size) -> SizeGap | None:
         return None
     mine, theirs = _owners(here - there), _owners(there - here)
     if mine and theirs and mine.isdisjoint(theirs):
-        sentence = f"{given} comes from {_and(theirs)}, {wanted} from {_and(mine)}"
+        sentence = f"{given} comes from {and_text(sorted(theirs))}, {wanted} from {and_text(sorted(mine))}"
         return SizeGap("owner", wanted, given, sentence)
     names = given.text(), wanted.text()
     if names[0] == names[1]:
@@ -156,10 +157,6 @@ def _foreign(wanted: Size, given: Size) -> SizeGap | None:
 
 def _owners(symbols: frozenset[Symbol]) -> set[str]:
     return {symbol.owner for symbol in symbols if symbol.owner}
-
-
-def _and(words: set[str]) -> str:
-    return " and ".join(sorted(words))
 
 
 def _along(wanted: Size, given: Size) -> SizeGap:

@@ -12,7 +12,7 @@ from neumo.graph.inputs import GraphInputs
 from neumo.graph.module import NeuralModule, label_of
 from neumo.graph.source import TextSite
 from neumo.graph.value import Step, Value
-from neumo.types import GraphError, Lengths, Loss, Mask, NeuralType, Size
+from neumo.types import GraphError, Lengths, Loss, Mask, NeuralType, Size, did_you_mean
 
 if TYPE_CHECKING:
     from neumo.graph.graph import Graph
@@ -225,12 +225,10 @@ def declared_ports(
 
 
 def _refuse_slip(module: NeuralModule, kind: str, name: str, others: list[str]) -> None:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, others, n=1, cutoff=0.8)
-    if near:
+    meant = did_you_mean(name, others, cutoff=0.8)  # it may as well be a setting of the user's own
+    if meant:
         raise GraphError(
             f"{type(module).__name__}.{kind} names {name!r}, which is no port",
             code="module",
-            fixes=[f"did you mean {near[0]!r}?"],
+            fixes=meant,
         )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, cast
 
 from neumo.graph.source import Place, short_path
-from neumo.types.errors import ConfigError
+from neumo.types.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from yaml import SafeLoader
@@ -198,12 +198,10 @@ def _no_path(text: str) -> ConfigError:
 
 
 def _no_such_file(path: Path) -> ConfigError:
-    import difflib
-
     folder = path.parent
     names = sorted(p.name for p in folder.glob("*.y*ml")) if folder.is_dir() else []
-    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.5)
-    fixes = (f"did you mean {folder / near[0]}?",) if near else ()
+    near = nearest(path.name, names, cutoff=0.5)
+    fixes = (f"did you mean {folder / near}?",) if near else ()
     return ConfigError(f"no such file: {path}", code="recipe-file", fixes=fixes)
 
 
