@@ -1,4 +1,4 @@
-"""In which precision each module of a factory keeps weights and computes; layers may have one of their own."""
+"""In which precision modules, and layers with one of their own, keep their weights and compute."""
 
 from __future__ import annotations
 
