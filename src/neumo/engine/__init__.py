@@ -9,6 +9,7 @@ from neumo.engine.callbacks import EarlyStop as EarlyStop
 from neumo.engine.callbacks import Evaluate as Evaluate
 from neumo.engine.callbacks import TimeLimit as TimeLimit
 from neumo.engine.checkpoint import CheckpointStore as CheckpointStore
+from neumo.engine.compile import Compile as Compile
 from neumo.engine.evaluate import Evaluation as Evaluation
 from neumo.engine.factory import NeuralFactory as NeuralFactory
 from neumo.engine.optimizers import EMA as EMA
@@ -56,6 +57,7 @@ __all__ = [
     "Callback",
     "Checkpoint",
     "CheckpointStore",
+    "Compile",
     "Constant",
     "Cosine",
     "CosineRestarts",

@@ -20,6 +20,7 @@ from neumo.types.errors import BackendError, did_you_mean
 if TYPE_CHECKING:
     from neumo.data.source import DataSource
     from neumo.engine.checkpoint import Writer
+    from neumo.engine.compile import Compile
     from neumo.engine.optimizers import EMA, LARC, Optimizer
     from neumo.engine.plan import Plan
     from neumo.engine.precision import LossScale, Override
@@ -41,6 +42,7 @@ class Setup:
     seed: int = 0
     allow: Collection[str] = ()
     strategy: Strategy | None = None
+    compile: Compile | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 from neumo.engine.backend import Session, Setup, find_backend
 from neumo.engine.callbacks import Callback, Checkpoint, Evaluate
+from neumo.engine.compile import CompileLike, read_compile
 from neumo.engine.evaluate import Evaluation, Evaluator
 from neumo.engine.infer import check_mapping, infer
 from neumo.engine.optimizers import EMA, LARC, Optimizer
@@ -75,7 +76,8 @@ class NeuralFactory:
     `workers` is the number of processes that read data. `progress` shows a bar on a terminal and one line
     per epoch elsewhere; True always shows the bar, False nothing. In processes that `torchrun` or
     `neumo train --processes` has started together, actions are divided among them as `strategy` says:
-    `DDP()` if not given, or `FSDP()`.
+    `DDP()` if not given, or `FSDP()`. `compile` translates modules to machine code before they run: True for
+    all, names such as "encoder", or `Compile(...)`.
 
     Raises `BackendError` if the device does not exist or cannot compute in this precision: nothing falls
     back.
@@ -95,6 +97,7 @@ class NeuralFactory:
         progress: bool | None = None,
         allow: Collection[str] = (),
         strategy: Strategy | None = None,
+        compile: CompileLike = None,
     ) -> None:
         if workers < 0:
             raise ConfigError(f"workers={workers} is below 0", code="workers")
@@ -114,6 +117,7 @@ class NeuralFactory:
             seed=seed,
             allow=check_allowances(allow),
             strategy=strategy,
+            compile=read_compile(compile),
         )
         self.session: Session = find_backend(backend).open_session(setup)
         self._met: set[int] = set()  # overrides that mean a module of a graph that was checked

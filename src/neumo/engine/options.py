@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from neumo.graph.value import Value
 
 NonFinite = Literal["raise", "skip"]
-Allowance = Literal["emulated-bf16", "fp16-on-cpu"]
+Allowance = Literal["emulated-bf16", "fp16-on-cpu", "graph-breaks"]
 
 
 def check_allowances(allow: Iterable[str]) -> frozenset[str]:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from neumo.engine.callbacks import Callback, Checkpoint, EarlyStop, Evaluate
 from neumo.engine.checkpoint import CheckpointStore
+from neumo.engine.compile import Compile
 from neumo.engine.optimizers import EMA, LARC, OPTIMIZERS, Muon, Optimizer
 from neumo.engine.options import Allowance, NonFinite, TrainOptions
 from neumo.engine.precision import LossScale, Precision, check_overrides, read_overrides
@@ -60,6 +61,7 @@ class FactorySettings:
     verify: Verify = "boundary"
     workers: int = 0
     allow: tuple[Allowance, ...] = ()
+    compile: bool | str | tuple[str, ...] | Compile | None = None
 
     def __post_init__(self) -> None:
         for name in ("seed", "workers"):

@@ -8,8 +8,10 @@ from typing import Any, TypeAlias, cast
 from torch import nn
 
 from neumo.backends.torch.call import Convention, convention, wrong_outputs
+from neumo.backends.torch.compile import Compiler, Joined, unfit
 from neumo.backends.torch.device import Place
 from neumo.backends.torch.precision import Precisions, cannot_compute, cast_floats, computes_in_full
+from neumo.backends.torch.training.observe import observing
 from neumo.engine.plan import ABSENT, Plan, PlanStep
 from neumo.engine.verify import Guards, is_held
 from neumo.graph.module import signature_of
@@ -24,7 +26,8 @@ class TorchProgram:
 
     As long as its guards ask to, each value is checked against its type as soon as it exists; the first run
     sees at least how many values each module returns. Then the program goes on without, and a call costs no
-    more than in a hand-written loop.
+    more than in a hand-written loop. With a compiler, values that are checked are computed by the plan as it
+    is, beside the compiled one and without a trace: every result is one of compiled code, from the first run.
     """
 
     def __init__(
@@ -34,21 +37,32 @@ class TorchProgram:
         place: Place,
         guards: Guards | None = None,
         precisions: Precisions | None = None,
+        compiler: Compiler | None = None,
     ) -> None:
         self.plan = plan
+        self._place = place
         self.modules = list({id(module): module for module in modules}.values())
         self._precisions = precisions if precisions is not None else Precisions(place)
         self._every = list(modules)  # of each call, in order
         self._calls = [
             _call(step, module, self._precisions) for step, module in zip(plan.steps, modules, strict=True)
         ]
+        self._compiler = compiler
+        self._joined = (
+            compiler.join(plan, modules, self._calls)
+            if compiler is not None
+            else Joined(tuple(self._calls), tuple(range(len(self._calls))))
+        )
+        self._fast = self._joined.calls
         self._feeds = tuple(feed.slot for feed in plan.feeds)
         self._wanted = tuple(plan.wanted.values())
         self._slots = plan.slots
         self._at = 0  # which call runs, for the message if it fails
         self._failed: tuple[Any, ...] | None = None  # what that call was given
+        self._failed_feeds: Sequence[Any] | None = None  # what the plan was given when compiled code failed
         self._guards = guards
         self._ran = False
+        self._fastest = self._bare if compiler is None else self._compiled
         self._run: Callable[[Sequence[Any]], list[Any]] = self._guarded
 
     def __call__(self, feeds: Sequence[Any]) -> list[Any]:
@@ -61,7 +75,7 @@ class TorchProgram:
             slots[slot] = value
         at = 0
         try:
-            for function, sources, targets, freed in self._calls:
+            for function, sources, targets, freed in self._fast:
                 given = function(*[slots[source] for source in sources])
                 if targets.__class__ is int:
                     slots[targets] = given  # pyright: ignore[reportCallIssue, reportArgumentType]
@@ -72,18 +86,34 @@ class TorchProgram:
                     slots[slot] = None
                 at += 1
         except Exception:
-            self._at = at
-            self._failed = tuple(slots[source] for source in self._calls[at][1])
+            self._at = self._joined.starts[at]
+            self._failed = tuple(slots[source] for source in self._fast[at][1])
             raise
         return [slots[slot] for slot in self._wanted]
+
+    def _compiled(self, feeds: Sequence[Any]) -> list[Any]:
+        assert self._compiler is not None  # noqa: S101  # chosen for programs that have one
+        self._compiler.begin()
+        try:
+            return self._compiler.kept(self._bare(feeds))
+        except Exception:
+            self._failed_feeds = feeds
+            raise
 
     def _guarded(self, feeds: Sequence[Any]) -> list[Any]:
         guards = self._guards if self._guards is not None and self._guards.begin() else None
         if guards is None:
-            self._run = self._bare
+            self._run = self._fastest
             if self._ran:
-                return self._bare(feeds)
+                return self._fastest(feeds)
         self._ran = True
+        if self._compiler is None:
+            return self._checked(feeds, guards)
+        with observing(self.modules, (), self._place.device):
+            self._checked(feeds, guards)
+        return self._compiled(feeds)
+
+    def _checked(self, feeds: Sequence[Any], guards: Guards | None) -> list[Any]:
         slots: list[Any] = [None] * self._slots
         for slot, value in zip(self._feeds, feeds, strict=True):
             slots[slot] = value
@@ -109,8 +139,11 @@ class TorchProgram:
     def explain(self, error: Exception) -> Exception:
         """Say which module failed, and on what; errors of neumo already do."""
         given, self._failed = self._failed, None
+        feeds, self._failed_feeds = self._failed_feeds, None
         if isinstance(error, NeumoError):
             return error
+        if feeds is not None:
+            return self._explain_compiled(error, feeds)
         step = self.plan.steps[self._at]
         if given is not None and (lowered := self._explain_precision(error, given)) is not None:
             return lowered
@@ -132,6 +165,37 @@ class TorchProgram:
         if not regime.mixed or not computes_in_full(_plain(step, module)[1], module, regime, given):
             return None
         return cannot_compute(step.name, regime, error)
+
+    def _explain_compiled(self, error: Exception, feeds: Sequence[Any]) -> Exception:
+        """Run the plan as it is: either a module fails in it, too, or compiling is to blame."""
+        assert self._compiler is not None  # noqa: S101  # only compiled code leaves its feeds
+        names = [self.plan.steps[at].name for at in self._joined_steps()]
+        try:
+            with observing(self.modules, (), self._place.device):
+                culprits = self._unfit(feeds)
+        except Exception as plain:
+            return self.explain(plain)
+        return self._compiler.refuse(error, names, culprits)
+
+    def _joined_steps(self) -> list[int]:
+        starts = (*self._joined.starts, len(self._calls))
+        regions = zip(starts, starts[1:], self._fast, strict=False)
+        return [at for first, end, call in regions if call is not self._calls[first] for at in range(first, end)]
+
+    def _unfit(self, feeds: Sequence[Any]) -> list[str]:
+        """Name the modules to be compiled that torch.compile cannot follow."""
+        found: list[str] = []
+        compiled = set(self._joined_steps())
+        slots: dict[int, Any] = dict.fromkeys(range(self._slots))
+        slots.update(zip(self._feeds, feeds, strict=True))
+        for at, (function, sources, targets, _) in enumerate(self._calls):
+            self._at = at
+            values = [slots[source] for source in sources]
+            given = function(*values)
+            slots.update(zip(*_paired(self.plan.steps[at], targets, given), strict=True))
+            if at in compiled and unfit(function, values):
+                found.append(self.plan.steps[at].name)
+        return list(dict.fromkeys(found))
 
     def _closer_look(self, error: Exception) -> list[str]:
         """Name the guards that would have found a wrong value before the module did, if they are not on."""

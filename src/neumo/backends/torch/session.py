@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from neumo.backends.torch.changes import Changes
+from neumo.backends.torch.compile import Compiler
 from neumo.backends.torch.device import choose_place, supported
 from neumo.backends.torch.execute import TorchProgram
 from neumo.backends.torch.loader import TorchReader, to_tensor
@@ -88,7 +89,9 @@ class TorchSession:
         self.precisions = Precisions(self.place, setup.precisions)
         self._allow = setup.allow
         self.seed = setup.seed
-        self.notes: Sequence[str] = self.place.notes
+        settings = setup.compile
+        self.compiler = Compiler(settings, self.place, setup.allow) if settings is not None else None
+        self.notes: Sequence[str] = (*self.place.notes, *([str(settings)] if settings is not None else []))
         self.device = str(self.place.device)
         self.versions = {"torch": torch.__version__}
         self._built: dict[int, Built] = {}
@@ -144,7 +147,7 @@ class TorchSession:
         self.build(plan.modules)
         modules = [self._built[id(step.module)].module for step in plan.steps]
         self.precisions.check(plan.modules)
-        return TorchProgram(plan, modules, self.place, guards, self.precisions)
+        return TorchProgram(plan, modules, self.place, guards, self.precisions, self.compiler)
 
     def trainer(self, program: TorchProgram, plan: Plan, setup: TrainingSetup) -> TorchTrainer:
         """Prepare to train the weights that the plan calls; what is frozen stays in evaluation mode."""
