@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from neumo.engine.optimizers import Group, Muon, Optimizer
 from neumo.engine.weight_names import Names, select
@@ -49,25 +49,34 @@ def settings_of(spec: Optimizer, weights: Mapping[str, Weight], names: Names) ->
     others = _others(spec, weights, names)
     groups = [(group, _trained(group.weights, group.patterns, weights, names, spec)) for group in spec.groups]
     settings: dict[str, Setting] = {}
-    effective: set[int] = set()
+    used: set[int] = set()
     for name, weight in weights.items():
-        base = spec.others if isinstance(spec, Muon) and name in others else spec
         mine = [group for group, members in groups if name in members]
-        rate = _last(mine, "lr", "lr_scale")
-        decay = _last(mine, "weight_decay")
-        everything = _last(mine, "decay_all")
-        effective |= {id(group) for group in (rate, decay, everything) if group is not None}
-        setting = Setting(lr=base.lr, weight_decay=base.weight_decay, others=name in others)
-        if rate is not None:
-            scaled = base.lr * (rate.lr_scale if rate.lr_scale is not None else 1.0)
-            setting = replace(setting, lr=rate.lr if rate.lr is not None else scaled)
-        if decay is not None and decay.weight_decay is not None:
-            setting = replace(setting, weight_decay=decay.weight_decay)
-        spare = not (base.decay_all if everything is None else everything.decay_all)
-        settings[name] = replace(setting, weight_decay=0.0) if spare and weight.axes < 2 else setting
+        told = [_last(mine, "lr", "lr_scale"), _last(mine, "weight_decay"), _last(mine, "decay_all")]
+        used |= {id(group) for group in told if group is not None}
+        base = spec.others if isinstance(spec, Muon) and name in others else spec
+        settings[name] = _setting(base, weight, *told, others=name in others)
     for group, members in groups:
-        _check_effect(group, id(group) in effective, [(weights[name], settings[name]) for name in members])
+        _check_effect(group, id(group) in used, [(weights[name], settings[name]) for name in members])
     return settings
+
+
+def _setting(
+    base: Optimizer,
+    weight: Weight,
+    rate: Group | None,
+    decay: Group | None,
+    everything: Group | None,
+    *,
+    others: bool,
+) -> Setting:
+    """Make the setting of a weight of what its optimizer says and, where there is one, a group instead."""
+    lr = base.lr
+    if rate is not None:
+        lr = rate.lr if rate.lr is not None else base.lr * (rate.lr_scale or 0.0)
+    decays = weight.axes > 1 or bool(base.decay_all if everything is None else everything.decay_all)
+    amount = base.weight_decay if decay is None else decay.weight_decay
+    return Setting(lr=lr, weight_decay=(amount or 0.0) if decays else 0.0, others=others)
 
 
 def _last(groups: Sequence[Group], *settings: str) -> Group | None:
@@ -115,9 +124,9 @@ def _trained(
     return found
 
 
-def _check_effect(group: Group, effective: bool, members: Sequence[tuple[Weight, Setting]]) -> None:
+def _check_effect(group: Group, used: bool, members: Sequence[tuple[Weight, Setting]]) -> None:
     """Refuse a group of which nothing is left, since it stands in front of a more general one."""
-    if not effective:
+    if not used:
         raise ConfigError(
             f"the group {group.weights!r} changes nothing: groups behind it say otherwise for all it names",
             code="optimizer-group",

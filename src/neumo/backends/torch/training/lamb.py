@@ -35,15 +35,11 @@ class TorchLAMB(torch.optim.Optimizer):
         directions = self._directions(weights)
         if decay:
             torch._foreach_add_(directions, weights, alpha=decay)  # pyright: ignore[reportPrivateImportUsage]
-        sizes = torch._foreach_norm(weights)  # pyright: ignore[reportPrivateImportUsage]
-        lengths = torch._foreach_norm(directions)  # pyright: ignore[reportPrivateImportUsage]
-        low, high = self.spec.trust
-        steps = [
-            -lr * torch.where((size > 0) & (length > 0), (size / length).clamp(low, high), 1.0)
-            for size, length in zip(sizes, lengths, strict=True)
-        ]
-        for weight, direction, step in zip(weights, directions, steps, strict=True):
-            weight.add_(direction.mul_(step))
+        size = torch.stack(torch._foreach_norm(weights))  # pyright: ignore[reportPrivateImportUsage]
+        length = torch.stack(torch._foreach_norm(directions))  # pyright: ignore[reportPrivateImportUsage]
+        ratio = torch.where((size > 0) & (length > 0), (size / length).clamp(*self.spec.trust), 1.0)
+        torch._foreach_mul_(directions, (ratio * -lr).unbind())  # pyright: ignore[reportPrivateImportUsage]
+        torch._foreach_add_(weights, directions)  # pyright: ignore[reportPrivateImportUsage]
 
     def _directions(self, weights: list[Tensor]) -> list[Tensor]:
         """Return what Adam would move along, with its biases corrected, after updating the moments."""

@@ -38,14 +38,12 @@ def apply_larc(optimizer: torch.optim.Optimizer, spec: LARC) -> None:
 def _scale(weights: list[Tensor], group: dict[str, Any], spec: LARC) -> None:
     decay, lr = group.get("scaled_decay", 0.0), float(group["lr"])
     gradients = [weight.grad for weight in weights if weight.grad is not None]
-    sizes = torch._foreach_norm(weights)  # pyright: ignore[reportPrivateImportUsage]
-    slopes = torch._foreach_norm(gradients)  # pyright: ignore[reportPrivateImportUsage]
-    scales: list[Tensor] = []
-    for size, slope in zip(sizes, slopes, strict=True):
-        local = spec.trust * size / (slope + decay * size + spec.eps)
-        if spec.clip:
-            local = (local / lr).clamp(max=1.0) if lr else torch.ones_like(local)
-        scales.append(torch.where((size > 0) & (slope > 0), local, 1.0))
+    size = torch.stack(torch._foreach_norm(weights))  # pyright: ignore[reportPrivateImportUsage]
+    slope = torch.stack(torch._foreach_norm(gradients))  # pyright: ignore[reportPrivateImportUsage]
+    local = spec.trust * size / (slope + decay * size + spec.eps)
+    if spec.clip:
+        local = (local / lr).clamp(max=1.0) if lr else torch.ones_like(local)
+    scale = torch.where((size > 0) & (slope > 0), local, 1.0)
     if decay:
         torch._foreach_add_(gradients, weights, alpha=decay)  # pyright: ignore[reportPrivateImportUsage]
-    torch._foreach_mul_(gradients, scales)  # pyright: ignore[reportPrivateImportUsage]
+    torch._foreach_mul_(gradients, scale.unbind())  # pyright: ignore[reportPrivateImportUsage]

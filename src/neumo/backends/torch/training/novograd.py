@@ -27,37 +27,47 @@ class TorchNovoGrad(torch.optim.Optimizer):
         """Update each weight that has a gradient."""
         loss = None if closure is None else closure()
         for group in self.param_groups:
-            for weight in group["params"]:
-                if weight.grad is not None:
-                    self._update(weight, weight.grad, group["lr"], group["weight_decay"])
+            weights = [weight for weight in group["params"] if weight.grad is not None]
+            if weights:
+                self._update(weights, group["lr"], group["weight_decay"])
         return loss
 
-    def _update(self, weight: Tensor, grad: Tensor, lr: float, decay: float) -> None:
-        beta1, beta2 = self.spec.betas
-        state = cast(dict[str, Tensor], self.state[weight])
-        exact = grad if grad.dtype is torch.float64 else grad.float()
-        energy = exact.pow(2).sum()  # ||g||^2, a scalar
-        if "energy" not in state:
-            state["energy"] = energy.clone()
-            state["moment"] = torch.zeros_like(weight)
-            if self.spec.amsgrad:
-                state["largest"] = energy.clone()
-        else:
-            state["energy"].mul_(beta2).add_(energy, alpha=1 - beta2)
-        if self.spec.amsgrad:
-            energy = torch.maximum(state["largest"], state["energy"], out=state["largest"])
-        else:
-            energy = state["energy"]
-        update = grad / (energy.sqrt() + self.spec.eps)
+    def _update(self, weights: list[Tensor], lr: float, decay: float) -> None:
+        gradients = [weight.grad for weight in weights if weight.grad is not None]
+        roots = torch.stack(self._energies(weights, gradients)).sqrt() + self.spec.eps
+        updates = torch._foreach_div(gradients, roots.unbind())  # pyright: ignore[reportPrivateImportUsage]
         if decay:
-            update.add_(weight, alpha=decay)
+            torch._foreach_add_(updates, weights, alpha=decay)  # pyright: ignore[reportPrivateImportUsage]
         if self.spec.average_gradients:
-            update.mul_(1 - beta1)
-        moment = state["moment"].mul_(beta1).add_(update)
+            torch._foreach_mul_(updates, 1 - self.spec.betas[0])  # pyright: ignore[reportPrivateImportUsage]
+        moments = [self.state[weight]["moment"] for weight in weights]
+        torch._foreach_mul_(moments, self.spec.betas[0])  # pyright: ignore[reportPrivateImportUsage]
+        torch._foreach_add_(moments, updates)  # pyright: ignore[reportPrivateImportUsage]
         if self.spec.luc is None:
-            weight.add_(moment, alpha=-lr)
+            torch._foreach_add_(weights, moments, alpha=-lr)  # pyright: ignore[reportPrivateImportUsage]
         else:
-            weight.sub_(moment * _bounded(weight, moment, lr, self.spec.luc))
+            for weight, moment in zip(weights, moments, strict=True):
+                weight.sub_(moment * _bounded(weight, moment, lr, self.spec.luc))
+
+    def _energies(self, weights: list[Tensor], gradients: list[Tensor]) -> list[Tensor]:
+        """Return by what the gradients are divided, squared, after updating it: one scalar for each."""
+        exact = [grad if grad.dtype is torch.float64 else grad.float() for grad in gradients]
+        norms = torch._foreach_norm(exact)  # pyright: ignore[reportPrivateImportUsage]
+        squares = torch._foreach_mul(norms, norms)  # pyright: ignore[reportPrivateImportUsage]
+        states = [cast(dict[str, Tensor], self.state[weight]) for weight in weights]
+        for weight, state, square in zip(weights, states, squares, strict=True):
+            if not state:  # the average starts at the first square
+                state["energy"] = square.clone()
+                state["moment"] = torch.zeros_like(weight)
+                if self.spec.amsgrad:
+                    state["largest"] = square.clone()
+        energies = [state["energy"] for state in states]
+        torch._foreach_lerp_(energies, squares, 1 - self.spec.betas[1])  # pyright: ignore[reportPrivateImportUsage]
+        if not self.spec.amsgrad:
+            return energies
+        largest = [state["largest"] for state in states]
+        torch._foreach_maximum_(largest, energies)  # pyright: ignore[reportPrivateImportUsage]
+        return largest
 
 
 def _bounded(weight: Tensor, moment: Tensor, lr: float, luc: float) -> Tensor:
