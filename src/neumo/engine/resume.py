@@ -7,7 +7,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from neumo.engine.checkpoint import CheckpointStore, Saved
 from neumo.engine.tracking import LOG
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from neumo.engine.callbacks import Callback
     from neumo.engine.train import Training
     from neumo.engine.world import World
+
+# What a new run in the folder must not go on with.
+_OF_A_RUN: Final = ("checkpoints", LOG, "metrics.csv", "samples", "tracking", "tensorboard")
 
 
 def find_checkpoint(
@@ -134,7 +137,7 @@ def _put_aside(folder: Path | None) -> list[str]:
     """Move the checkpoints and the log of an older run out of the way of a new one."""
     if folder is None:
         return []
-    old = [path for path in (folder / "checkpoints", folder / LOG) if path.exists()]
+    old = [path for name in _OF_A_RUN if (path := folder / name).exists()]
     if not old:
         return []
     place = next(path for n in range(1, 10_000) if not (path := folder / f"earlier-{n}").exists())
