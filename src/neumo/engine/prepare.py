@@ -25,7 +25,7 @@ from neumo.engine.resume import find_checkpoint, restore, whole_state
 from neumo.engine.run import Run
 from neumo.engine.schedules import Factor, as_factor
 from neumo.engine.stage import Stage
-from neumo.engine.tracking import LossLogger, Progress
+from neumo.engine.tracking import CSV, LossLogger, Progress, Provenance
 from neumo.engine.train import Training, TrainResult
 from neumo.engine.verify import make_guards
 from neumo.engine.windows import count_windows, settle_batches
@@ -241,7 +241,8 @@ def _factor(subject: Subject, options: TrainOptions, run: Run) -> Factor:
 def _callbacks(
     factory: NeuralFactory, options: TrainOptions, display: Progress | None, factor: Factor
 ) -> list[Callback]:
-    ours: list[Callback] = [*options.evaluations(), LossLogger(), *options.checkpoints(factory.folder)]
+    ours: list[Callback] = [Provenance(), *options.evaluations(), LossLogger(), CSV()]
+    ours += options.checkpoints(factory.folder)
     if options.max_minutes is not None:
         ours.append(TimeLimit(options.max_minutes))
     if display is not None:
