@@ -143,8 +143,11 @@ class Trainer(Protocol):
         """Keep weights, by `module.name`, as they are until this is called again without them."""
         ...
 
-    def writers(self) -> dict[str, Writer]:
-        """Return what writes each array file of a checkpoint, by file name."""
+    def writers(self, folder: Path) -> dict[str, Writer]:
+        """Return what writes each array file of a checkpoint in this folder, by file name.
+
+        All processes call it; the files are for the first one to write.
+        """
         ...
 
     def scalars(self) -> dict[str, Any]:

@@ -282,7 +282,7 @@ def _saver(
     def save() -> None:
         training.count_infeasible()
         state = {**whole_state(training, callbacks, training.session.versions), "learned": learned()}
-        files = training.trainer.writers()
+        files = training.trainer.writers(training.run.checkpoints.folder)
         if training.run.first:
             training.run.checkpoints.write(training.run.step, state, files)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from neumo.backends.torch.parallel.sharded_files import SHARDS, read_shards
+from neumo.backends.torch.parallel.shards import own_part, put
 from neumo.types.errors import CheckpointError
 
 _NOTHING: Mapping[str, str] = {}
@@ -59,10 +61,15 @@ def _no_place(path: Path) -> CheckpointError:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read all tensors of a safetensors file, to the CPU; raises `CheckpointError` if it is none."""
+    """Read all tensors of a safetensors file, to the CPU; raises `CheckpointError` if it is none.
+
+    A folder of parts, as several processes write it together, is read as the one file that it stands for.
+    """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    if path.suffix == SHARDS and path.is_dir():
+        return read_shards(path, lambda _name: None)
     try:
         return load_file(str(path))
     except FileNotFoundError as error:
@@ -74,6 +81,12 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
             where=str(path),
             fixes=["neumo reads weights from safetensors only: no pickle"],
         ) from error
+
+
+def read_arrays(folder: Path, name: str, like: Callable[[str], Tensor | None]) -> Mapping[str, Tensor]:
+    """Read the arrays of a checkpoint: those of a file are whole, those in parts are laid out as `like`."""
+    parts = folder / f"{name}{SHARDS}"
+    return read_shards(parts, like) if parts.is_dir() else read_tensors(folder / f"{name}.safetensors")
 
 
 def state_of(modules: Mapping[str, nn.Module]) -> dict[str, Tensor]:
@@ -103,7 +116,7 @@ def load_state(
     for name, target in state.items():
         given = tensors.get(name)
         if given is not None and given.shape == target.shape and _kind(given) == _kind(target):
-            target.copy_(given)
+            put(target, given)
     return table
 
 
@@ -131,8 +144,9 @@ def twins(state: Mapping[str, Tensor]) -> dict[str, str]:
     first: dict[tuple[int, int, torch.dtype], str] = {}
     found: dict[str, str] = {}
     for name, value in state.items():
-        if value.numel() and value.device.type != "meta":
-            before = first.setdefault((value.data_ptr(), value.numel(), value.dtype), name)
+        here = own_part(value)
+        if here.numel() and here.device.type != "meta":
+            before = first.setdefault((here.data_ptr(), here.numel(), here.dtype), name)
             if before != name:
                 found[name] = before
     return found
@@ -173,7 +187,8 @@ def _differ(state: Mapping[str, Tensor], tensors: Mapping[str, Tensor], name: st
     one, two = tensors.get(first), tensors.get(name)
     if one is None or two is None or one.shape != state[first].shape or two.shape != state[name].shape:
         return False
-    expected = seen_as(one, state[name], state[first])
+    one, two = own_part(one), own_part(two)
+    expected = seen_as(one, own_part(state[name]), own_part(state[first]))
     return not bool(((expected == two) | ((expected != expected) & (two != two))).all())
 
 

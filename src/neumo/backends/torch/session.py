@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,9 @@ from neumo.backends.torch.device import choose_place, supported
 from neumo.backends.torch.execute import TorchProgram
 from neumo.backends.torch.loader import TorchReader, to_tensor
 from neumo.backends.torch.memory import is_about_memory, too_large
+from neumo.backends.torch.parallel.shards import whole
+from neumo.backends.torch.parallel.strategy import Division
+from neumo.backends.torch.parallel.sync_norm import SyncedNorms, check_groups, norm_group
 from neumo.backends.torch.parallel.world import join, own_device
 from neumo.backends.torch.precision import Precisions
 from neumo.backends.torch.registry import build
@@ -97,6 +100,8 @@ class TorchSession:
         self._built: dict[int, Built] = {}
         self._ties: list[Tie] = []
         self._changes = Changes()
+        self._division: Division | None = None  # of the last training, whose modules may be in parts
+        self._norms: SyncedNorms | None = None
 
     @property
     def built(self) -> list[NeuralModule]:
@@ -151,8 +156,31 @@ class TorchSession:
 
     def trainer(self, program: TorchProgram, plan: Plan, setup: TrainingSetup) -> TorchTrainer:
         """Prepare to train the weights that the plan calls; what is frozen stays in evaluation mode."""
+        if self._division is not None:
+            self._division.close()  # what a training that failed has left
         self.set_modes(plan)
-        return TorchTrainer(program, self._modules(plan.modules), self.place, setup, self.world)
+        modules = self._modules(plan.modules)
+        norms = self._synchronised(modules)
+        trainer = TorchTrainer(program, modules, self.place, setup, self.world, self.strategy, norms)
+        self._division = trainer.division
+        return trainer
+
+    def _synchronised(self, modules: Mapping[str, nn.Module]) -> SyncedNorms | None:
+        wanted = self.strategy.sync_norm
+        if not wanted:
+            return None
+        size = self.world.size if wanted is True else wanted
+        check_groups(size, self.world.size)
+        if self.world.size == 1:
+            return None
+        if self._norms is None:
+            self._norms = SyncedNorms(norm_group(size, self.device))
+        self._norms.take(modules.values())
+        return self._norms
+
+    def _gathered(self) -> AbstractContextManager[None]:
+        """Hold whole weights for a while, where a training has divided them; all processes enter it."""
+        return nullcontext() if self._division is None else self._division.gathered()
 
     def set_modes(self, plan: Plan, held: Collection[str] = ()) -> None:
         """Put modules in the modes of training; what is frozen, or held, computes as in evaluation."""
@@ -169,7 +197,7 @@ class TorchSession:
         ours = {id(module) for module in self._modules(trained.modules).values()}
         modules = list(self._modules(plan.modules).values())
         idle = [module for module in modules if id(module) not in ours]
-        with observing(modules, idle, self.place.device):
+        with self._gathered(), observing(modules, idle, self.place.device):
             reseed(self.place.device, seed)
             yield
 
@@ -183,7 +211,7 @@ class TorchSession:
             module.eval()
         try:
             # Not inference_mode: what a module caches here (windows, positions) must serve training, too.
-            with torch.no_grad(), self.place.float32():
+            with self._gathered(), torch.no_grad(), self.place.float32():
                 yield lambda batch: reseed(self.place.device, derive_seed(seed, "batch", batch))
         finally:
             for part, training in zip(parts, before, strict=True):
@@ -299,7 +327,8 @@ class TorchSession:
     def weights(self, modules: Mapping[str, NeuralModule]) -> dict[str, Any]:
         """Return the weights of some modules as numpy arrays by `module.name`."""
         self.build(modules)
-        return {name: self.to_numpy(value).copy() for name, value in state_of(self._modules(modules)).items()}
+        state = state_of(self._modules(modules))
+        return {name: self.to_numpy(whole(value)).copy() for name, value in state.items()}
 
     def load_weights(
         self, modules: Mapping[str, NeuralModule], arrays: Mapping[str, Any], *, partial: bool = False
@@ -335,7 +364,8 @@ class TorchSession:
     def save(self, modules: Mapping[str, NeuralModule], path: Path, *, notes: Mapping[str, str]) -> None:
         """Write the weights of some modules to a safetensors file, with texts as its metadata."""
         self.build(modules)
-        write_tensors(path, state_of(self._modules(modules)), notes)
+        state = state_of(self._modules(modules))
+        write_tensors(path, {name: whole(value) for name, value in state.items()}, notes)
 
     def read(self, path: Path) -> dict[str, Tensor]:
         """Read a safetensors file; raises `CheckpointError`."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from neumo.backends.torch.execute import TorchProgram
+from neumo.backends.torch.parallel.strategy import Arrays, whole_files
+from neumo.engine.checkpoint import Writer
 
 
 class DataParallel:
@@ -24,14 +26,9 @@ class DataParallel:
 
     def __init__(self, program: TorchProgram, parameters: Iterable[nn.Parameter], size: int) -> None:
         self.factor = float(size)  # DistributedDataParallel divides by it
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*find_unused_parameters.*")
-            self._module = DistributedDataParallel(
-                _Plan(program, parameters),
-                broadcast_buffers=False,
-                find_unused_parameters=True,
-                gradient_as_bucket_view=True,
-            )
+        self._module = DistributedDataParallel(
+            _Plan(program, parameters), find_unused_parameters=True, gradient_as_bucket_view=True
+        )
 
     def turn(self, last: bool) -> AbstractContextManager[Any]:
         """Exchange gradients in the backward pass of the last batch of a step only."""
@@ -44,6 +41,17 @@ class DataParallel:
     def norm(self, gradients: Iterable[Tensor]) -> Tensor:
         """Compute the norm of the whole gradient, which every process holds."""
         return torch.nn.utils.get_total_norm(list(gradients))
+
+    def writers(self, arrays: Arrays, folder: Path) -> dict[str, Writer]:
+        """Return what writes the files of a checkpoint; every process holds all of it."""
+        return whole_files(arrays)
+
+    def gathered(self) -> AbstractContextManager[None]:
+        """They are whole."""
+        return nullcontext()
+
+    def close(self) -> None:
+        """Nothing is to be undone."""
 
 
 class _Plan(nn.Module):

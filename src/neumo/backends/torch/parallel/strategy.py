@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from neumo.backends.torch.execute import TorchProgram
+from neumo.backends.torch.save import write_tensors
+from neumo.engine.checkpoint import Writer
+
+Arrays = Mapping[str, Mapping[str, Tensor]]  # of a checkpoint, by what they are: "weights", "optimizer"
 
 
 class Division(Protocol):
@@ -27,6 +32,21 @@ class Division(Protocol):
 
     def norm(self, gradients: Iterable[Tensor]) -> Tensor:
         """Compute the norm of the whole gradient."""
+        ...
+
+    def writers(self, arrays: Arrays, folder: Path) -> dict[str, Writer]:
+        """Return what writes the files of a checkpoint; of what all processes call, the first one writes.
+
+        `folder` is that of all checkpoints.
+        """
+        ...
+
+    def gathered(self) -> AbstractContextManager[None]:
+        """Hold whole weights in every process for a while."""
+        ...
+
+    def close(self) -> None:
+        """Leave the modules as they were, but for what they have learned."""
         ...
 
 
@@ -49,3 +69,23 @@ class Undivided:
     def norm(self, gradients: Iterable[Tensor]) -> Tensor:
         """Compute the norm of the whole gradient."""
         return torch.nn.utils.get_total_norm(list(gradients))
+
+    def writers(self, arrays: Arrays, folder: Path) -> dict[str, Writer]:
+        """Return what writes the files of a checkpoint."""
+        return whole_files(arrays)
+
+    def gathered(self) -> AbstractContextManager[None]:
+        """They are whole."""
+        return nullcontext()
+
+    def close(self) -> None:
+        """Nothing is to be undone."""
+
+
+def whole_files(arrays: Arrays) -> dict[str, Writer]:
+    """Return what writes each array file of a checkpoint, with whole tensors."""
+    return {f"{name}.safetensors": _writer(tensors) for name, tensors in arrays.items()}
+
+
+def _writer(tensors: Mapping[str, Tensor]) -> Writer:
+    return lambda path: write_tensors(path, tensors)

@@ -48,12 +48,18 @@ class SyncedNorms:
                 norm.__dict__[_FORWARD] = before
         self.norms, self._before = [], []
 
-    def add(self, norm: Norm) -> None:
-        """Make one layer compute over the group."""
-        self._before.append(norm.__dict__.get(_FORWARD))
-        self.norms.append(norm)
-        # On the instance: the type of the layer, its names and its state_dict stay as they are.
-        norm.__dict__[_FORWARD] = MethodType(_over(self), norm)
+    def take(self, modules: Iterable[nn.Module]) -> None:
+        """Make the batch norms inside some modules compute over the group; as `synchronise`."""
+        known = {id(norm) for norm in self.norms}
+        parts = {id(part): part for module in modules for part in module.modules()}
+        found = [part for part in parts.values() if isinstance(part, _BatchNorm) and id(part) not in known]
+        for norm in found:
+            _check(norm)
+        for norm in found:
+            self._before.append(norm.__dict__.get(_FORWARD))
+            self.norms.append(norm)
+            # On the instance: the type of the layer, its names and its state_dict stay as they are.
+            norm.__dict__[_FORWARD] = MethodType(_over(self), norm)
 
 
 def synchronise(modules: Iterable[nn.Module], group: dist.ProcessGroup) -> SyncedNorms:
@@ -77,14 +83,8 @@ def synchronise(modules: Iterable[nn.Module], group: dist.ProcessGroup) -> Synce
     Raises `BackendError` for a batch norm whose class computes in a way of its own, unless it has the
     attribute `synchronisable = True`: then its statistics are those of all values of a channel.
     """
-    found = {
-        id(part): part for module in modules for part in module.modules() if isinstance(part, _BatchNorm)
-    }
-    for norm in found.values():
-        _check(norm)
     synced = SyncedNorms(group)
-    for norm in found.values():
-        synced.add(norm)
+    synced.take(modules)
     return synced
 
 
@@ -96,8 +96,7 @@ def norm_group(size: int | None, device: str = "cpu") -> dist.ProcessGroup:
     """
     world = dist.get_world_size()
     each = world if size is None else size
-    if each < 1 or world % each:
-        raise _uneven(each, world)
+    check_groups(each, world)
     backend = "nccl" if torch.device(device).type == "cuda" else "gloo"
     groups = [
         dist.new_group(list(range(first, first + each)), backend=backend) for first in range(0, world, each)
@@ -106,10 +105,14 @@ def norm_group(size: int | None, device: str = "cpu") -> dist.ProcessGroup:
     return mine
 
 
-def _uneven(size: int, world: int) -> BackendError:
+def check_groups(size: int, world: int) -> None:
+    """Raise `BackendError` unless the processes can be divided into groups of one size."""
+    if size > 0 and world % size == 0:
+        return
     fits = ", ".join(str(n) for n in range(1, world + 1) if world % n == 0)
-    return BackendError(
-        f"batch norms cannot be synchronised over groups of {size}: there are {world} processes",
+    processes = "there is one process" if world == 1 else f"there are {world} processes"
+    raise BackendError(
+        f"batch norms cannot be synchronised over groups of {size}: {processes}",
         code="sync-norm",
         details=[f"the size of a group divides the number of processes: {fits}"],
         fixes=["sync_norm=True synchronises over all processes"],

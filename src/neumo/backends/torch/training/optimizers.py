@@ -8,6 +8,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
+from neumo.backends.torch.parallel.shards import divided, in_parts
 from neumo.backends.torch.training.lamb import TorchLAMB
 from neumo.backends.torch.training.muon import Joined, build_muon
 from neumo.backends.torch.training.novograd import TorchNovoGrad
@@ -78,6 +79,8 @@ def _build(spec: Plain, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
             groups, lr=spec.lr, betas=spec.betas, eps=spec.eps, amsgrad=spec.amsgrad, **fused
         )
     if isinstance(spec, SGD):
+        if any(in_parts(weight) for group in groups for weight in group["params"]):
+            fused = {}  # which torch has not got for parts of weights
         return torch.optim.SGD(groups, lr=spec.lr, momentum=spec.momentum, nesterov=spec.nesterov, **fused)
     if isinstance(spec, Adafactor):
         return torch.optim.Adafactor(
@@ -171,7 +174,8 @@ def load_optimizer(
         if entry.endswith(_NUMBER):
             optimizer.state[weight][entry.removesuffix(_NUMBER)] = value.item()
             continue
-        scalar_on_cpu = value.ndim == 0 and entry == "step" and id(weight) not in fused
-        optimizer.state[weight][entry] = (
-            value.clone() if scalar_on_cpu else value.to(weight.device, copy=True)
-        )
+        if value.ndim == 0 and entry == "step":
+            device = weight.device if id(weight) in fused else value.device
+            optimizer.state[weight][entry] = value.to(device, copy=True)
+        else:
+            optimizer.state[weight][entry] = divided(value, weight).to(weight.device, copy=True)

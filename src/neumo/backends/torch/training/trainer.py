@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,27 +14,31 @@ from torch import Tensor, nn
 from neumo.backends.torch.device import Place
 from neumo.backends.torch.execute import TorchProgram
 from neumo.backends.torch.parallel.ddp import DataParallel
+from neumo.backends.torch.parallel.fsdp import FullySharded
 from neumo.backends.torch.parallel.statistics import Shared
 from neumo.backends.torch.parallel.strategy import Division, Undivided
-from neumo.backends.torch.save import load_state, read_tensors, state_of, write_tensors
+from neumo.backends.torch.parallel.sync_norm import SyncedNorms
+from neumo.backends.torch.save import load_state, read_arrays, state_of
 from neumo.backends.torch.training.average import Average
+from neumo.backends.torch.training.hold import complete_momentum, without_gradient
 from neumo.backends.torch.training.optimizers import (
     build_optimizer,
     load_optimizer,
     optimizer_tensors,
     set_rate,
 )
-from neumo.backends.torch.training.hold import complete_momentum, without_gradient
 from neumo.backends.torch.training.scaling import make_scaler
 from neumo.backends.torch.weights import named_weights, statistics_of, trainable_weights
 from neumo.engine.backend import TrainingSetup, Update
 from neumo.engine.checkpoint import Writer
+from neumo.engine.optimizers import Optimizer
+from neumo.engine.strategies import FSDP, Strategy
 from neumo.engine.world import World
 from neumo.types.errors import BackendError, ConfigError
 
-WEIGHTS: Final = "weights.safetensors"
-AVERAGE: Final = "average.safetensors"
-OPTIMIZER: Final = "optimizer.safetensors"
+WEIGHTS: Final = "weights"  # the arrays of a checkpoint: each a file, or a folder of parts
+AVERAGE: Final = "average"
+OPTIMIZER: Final = "optimizer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,8 @@ class TorchTrainer:
         place: Place,
         setup: TrainingSetup,
         world: World,
+        strategy: Strategy | None = None,
+        synced: SyncedNorms | None = None,
     ) -> None:
         self.program = program
         self.modules = modules
@@ -69,8 +75,9 @@ class TorchTrainer:
         wanted = list(program.plan.wanted)
         self._loss = wanted.index(setup.loss)
         self._count = wanted.index(setup.count) if setup.count is not None else None
+        self._synced = synced
+        self.division = divide(program, modules, place, world, strategy, setup.optimizer)
         self.parameters = trainable_weights(modules)
-        self.division = divide(program, self.parameters.values(), world)
         self.optimizer = build_optimizer(setup.optimizer, self.parameters)
         self._weights = list(self.parameters.values())
         self.statistics = statistics_of(modules.values())
@@ -89,6 +96,8 @@ class TorchTrainer:
         """Add the gradient of one batch to that of the step; returns the wanted values of the plan."""
         if self._kept and not self._parts:
             _copy_all(self._kept, self.statistics)
+        if self._synced is not None:
+            self._synced.counted = bool(weight)
         reseed(self.place.device, seed)
         with self.place.float32(), self.division.turn(last):
             wanted = self._forward(feeds)
@@ -208,16 +217,18 @@ class TorchTrainer:
                 ],
             )
 
-    def writers(self) -> dict[str, Writer]:
-        """Return what writes each array file of a checkpoint, by file name."""
-        files: dict[str, Writer] = {
-            WEIGHTS: _writer(lambda: state_of(self.modules)),
-            OPTIMIZER: _writer(lambda: optimizer_tensors(self.optimizer, self.parameters)),
+    def writers(self, folder: Path) -> dict[str, Writer]:
+        """Return what writes each array file of a checkpoint in this folder, by file name.
+
+        All processes call it; the files are for the first one to write.
+        """
+        arrays: dict[str, Mapping[str, Tensor]] = {
+            WEIGHTS: state_of(self.modules),
+            OPTIMIZER: optimizer_tensors(self.optimizer, self.parameters),
         }
-        average = self.average
-        if average is not None:
-            files[AVERAGE] = _writer(lambda: average.tensors)
-        return files
+        if self.average is not None:
+            arrays[AVERAGE] = self.average.tensors
+        return self.division.writers(arrays, folder)
 
     def scalars(self) -> dict[str, Any]:
         """Return what is not an array, ready for JSON."""
@@ -230,8 +241,9 @@ class TorchTrainer:
 
     def load(self, folder: Path, scalars: Mapping[str, Any]) -> None:
         """Go on from the files of a checkpoint."""
-        tensors = read_tensors(folder / WEIGHTS)
-        if tensors.keys() == state_of(self.modules).keys():  # else it is another model, which the table shows
+        state = state_of(self.modules)
+        tensors = read_arrays(folder, WEIGHTS, state.get)
+        if tensors.keys() == state.keys():  # else it is another model, which the table shows
             self._check_trained(folder, scalars.get("trained", list(self.parameters)))
         load_state(self.modules, tensors)
         if scalars["optimizer"] != type(self.optimizer).__name__:
@@ -240,13 +252,15 @@ class TorchTrainer:
                 code="resume",
                 fixes=["train with the same optimizer", "resume='never' starts anew"],
             )
-        load_optimizer(self.optimizer, self.parameters, read_tensors(folder / OPTIMIZER))
+        entries = read_arrays(folder, OPTIMIZER, lambda name: self.parameters.get(name.rpartition("/")[0]))
+        load_optimizer(self.optimizer, self.parameters, entries)
         if scalars["scaler"]:
             self.scaler.load_state_dict(dict(scalars["scaler"]))
         if self.average is not None:
             updates = scalars["average_updates"]
             started = updates is not None  # else it starts now, from the weights that were just loaded
-            self.average.load(read_tensors(folder / (AVERAGE if started else WEIGHTS)), updates or 0)
+            averages = read_arrays(folder, AVERAGE if started else WEIGHTS, self.average.tensors.get)
+            self.average.load(averages, updates or 0)
 
     def _check_trained(self, folder: Path, before: Sequence[str]) -> None:
         """A resumed run is the same run: the same weights are frozen and tied in it."""
@@ -274,14 +288,28 @@ class TorchTrainer:
         return nullcontext() if self.average is None else self.average.in_place()
 
     def finish(self) -> None:
-        """Leave the averaged weights, if there are any, in the modules for good."""
+        """Leave the averaged weights, if there are any, in the modules for good, which are whole again."""
         if self.average is not None:
             self.average.swap()
+        self.division.close()
+        if self._synced is not None:
+            self._synced.undo()
 
 
-def divide(program: TorchProgram, parameters: Iterable[nn.Parameter], world: World) -> Division:
-    """Divide the training of a program among the processes."""
-    return Undivided(program) if world.size == 1 else DataParallel(program, parameters, world.size)
+def divide(
+    program: TorchProgram,
+    modules: Mapping[str, nn.Module],
+    place: Place,
+    world: World,
+    strategy: Strategy | None,
+    optimizer: Optimizer,
+) -> Division:
+    """Divide the training of a program among the processes; raises `BackendError` where that cannot be."""
+    if world.size == 1:
+        return Undivided(program)
+    if isinstance(strategy, FSDP):
+        return FullySharded(program, modules, strategy, world, place.device, optimizer)
+    return DataParallel(program, trainable_weights(modules).values(), world.size)
 
 
 def reseed(device: torch.device, seed: int) -> None:
@@ -298,7 +326,3 @@ def _copy_all(targets: list[Tensor], sources: list[Tensor]) -> None:
 
 def _finite(number: float) -> bool:
     return number - number == 0.0
-
-
-def _writer(tensors: Callable[[], Mapping[str, Tensor]]) -> Writer:
-    return lambda path: write_tensors(path, tensors())
