@@ -6,10 +6,12 @@ behind it: Ansel et al. 2024, PyTorch 2, https://doi.org/10.1145/3620665.3640366
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import logging
 import os
 import shutil
+import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from types import FunctionType
@@ -186,8 +188,11 @@ def _check_machine(settings: Compile, place: Place) -> None:
 
 
 def _mode_options(mode: str) -> dict[str, Any]:
-    from torch import _inductor as inductor  # pyright: ignore[reportPrivateUsage]
+    with warnings.catch_warnings():  # inductor imports what torch itself has deprecated
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from torch import _inductor as inductor  # pyright: ignore[reportPrivateUsage]
 
+        importlib.import_module("torch._inductor.compile_fx")
     return cast("dict[str, Any]", inductor.list_mode_options(mode))
 
 
