@@ -52,7 +52,8 @@ class ArraySource:
         if not self.spec.shuffle:
             order = np.arange(self.spec.points)
         size = self.spec.batch_size
-        return [[int(i) for i in order[at : at + size]] for at in range(0, len(order), size)]
+        every = [[int(i) for i in order[at : at + size]] for at in range(0, len(order), size)]
+        return every[rank::world]  # not evenly, unlike the sources of neumo
 
     def item(self, index: int, epoch: int) -> dict[str, Any]:
         if index in self.spec.broken:

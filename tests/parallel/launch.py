@@ -1,80 +1,90 @@
-"""Runs checks in several processes that are joined, as a launcher would start them: one launch, many checks.
-
-A module of this room holds functions `check_...`, which all processes run in the order in which they are
-written, and ends in `run_checks(globals())`.
-"""
+"""Runs a function in several processes that form one world, and gives back what each of them returns."""
 
 from __future__ import annotations
 
+import importlib
 import json
+import multiprocessing
 import os
 import socket
-import subprocess
 import sys
+import tempfile
 import traceback
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 120  # seconds, for one launch
+if str(ROOT) not in sys.path:
+    sys.path.append(str(ROOT))  # processes import the tests by name
+
+# One server imports torch once; each process is a fork of it, which takes milliseconds instead of seconds.
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # DDP warns that all weights are used, as they should
+_SERVER = multiprocessing.get_context("forkserver")
+_SERVER.set_forkserver_preload(["torch", "torch.distributed", "neumo.engine.prepare", "neumo.backends.torch"])
 
 
-def launch(module: str, size: int, folder: Path, *words: str) -> dict[str, str]:
-    """Run the checks of `tests.parallel.<module>` in `size` processes; say what went wrong by check."""
-    port = str(_free_port())
-    processes = [_start(module, rank, size, port, [str(folder), *words]) for rank in range(size)]
-    outputs: list[str] = []
-    for process in processes:
-        try:
-            outputs.append(process.communicate(timeout=PATIENCE)[0])
-        except subprocess.TimeoutExpired:
+def run(function: Callable[..., Any], processes: int, *given: Any, timeout: float = 120.0) -> list[Any]:
+    """Call `function(*given)` in so many processes; what they return, fit for JSON, in the order of the ranks.
+
+    Raises `AssertionError` with the traceback of the first one that failed, or that did not end in time.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        code = Path(function.__code__.co_filename)
+        port = _free_port()
+        started = [
+            _SERVER.Process(
+                target=_child, args=(str(code), function.__name__, given, rank, processes, port, folder)
+            )
+            for rank in range(processes)
+        ]
+        for process in started:
+            process.start()
+        for process in started:
+            process.join(timeout)
+        late = [rank for rank, process in enumerate(started) if process.is_alive()]
+        for process in started:
             process.kill()
-            outputs.append(process.communicate()[0] + "\nkilled: it took too long")
-    found: dict[str, str] = {}
-    for rank in range(size):
-        report = folder / f"rank{rank}.json"
-        assert report.is_file(), f"rank {rank} ended early:\n{outputs[rank]}"
-        for name, problem in json.loads(report.read_text()).items():
-            found[name] = "\n".join(part for part in (found.get(name, ""), problem) if part)
-    return found
+        results = [_read(Path(folder) / f"{rank}.json") for rank in range(processes)]
+    broken = [f"process {n}:\n{result['error']}" for n, result in enumerate(results) if "error" in result]
+    assert not broken and not late, "\n".join([*broken, f"not ended in {timeout} s: {late}" if late else ""])
+    return [result["value"] for result in results]
 
 
-def _start(module: str, rank: int, size: int, port: str, words: Sequence[str]) -> subprocess.Popen[str]:
-    joined = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": "127.0.0.1"}
-    environment = os.environ | {name: str(value) for name, value in joined.items()}
-    environment |= {"MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-W", "error::FutureWarning", "-m", f"tests.parallel.{module}", *words]
-    return subprocess.Popen(
-        command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
+def _child(code: str, name: str, given: Any, rank: int, processes: int, port: int, folder: str) -> None:
+    os.environ |= {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(processes),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "OMP_NUM_THREADS": "1",
+    }
+    import torch
+
+    torch.set_num_threads(1)
+    try:
+        function = getattr(_module(code), name)
+        result: dict[str, Any] = {"value": function(*given)}
+    except BaseException:
+        result = {"error": traceback.format_exc()}
+    (Path(folder) / f"{rank}.part").write_text(json.dumps(result))
+    (Path(folder) / f"{rank}.part").rename(Path(folder) / f"{rank}.json")
+
+
+def _module(code: str) -> Any:
+    """Import a test file under the name by which its siblings import it, so that classes are made once."""
+    name = ".".join(Path(code).relative_to(ROOT).with_suffix("").parts)
+    return importlib.import_module(name)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {"error": "it died, or did not end in time, without a result"}
+    return json.loads(path.read_text())
 
 
 def _free_port() -> int:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        port: int = server.getsockname()[1]
-        return port
-
-
-def run_checks(found: Mapping[str, Any]) -> None:
-    """In a process that was launched: run the checks, and report on each; after a failure none goes on."""
-    import torch.distributed as dist
-
-    folder = Path(sys.argv[1])
-    dist.init_process_group("gloo", timeout=timedelta(seconds=30))
-    report: dict[str, str] = {}
-    broken = ""
-    for name, check in list(found.items()):
-        if not name.startswith("check_"):
-            continue
-        report[name] = broken
-        if not broken:
-            try:
-                check(folder)
-            except BaseException:
-                broken = f"not run: {name} failed"
-                report[name] = f"rank {dist.get_rank()}: {traceback.format_exc()}"
-    (folder / f"rank{dist.get_rank()}.json").write_text(json.dumps(report))
-    dist.destroy_process_group()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
