@@ -21,6 +21,7 @@ from neumo.backends.torch.parallel.sync_norm import SyncedNorms
 from neumo.backends.torch.save import load_state, read_arrays, state_of
 from neumo.backends.torch.training.average import Average
 from neumo.backends.torch.training.hold import complete_momentum, without_gradient
+from neumo.backends.torch.training.larc import apply_larc
 from neumo.backends.torch.training.optimizers import (
     build_optimizer,
     load_optimizer,
@@ -72,13 +73,14 @@ class TorchTrainer:
         self.place = place
         self.world = world
         self.clip = setup.clip
+        self.larc = setup.larc
         wanted = list(program.plan.wanted)
         self._loss = wanted.index(setup.loss)
         self._count = wanted.index(setup.count) if setup.count is not None else None
         self._synced = synced
         self.division = divide(program, modules, place, world, strategy, setup.optimizer)
         self.parameters = trainable_weights(modules)
-        self.optimizer = build_optimizer(setup.optimizer, self.parameters)
+        self.optimizer = build_optimizer(setup.optimizer, self.parameters, modules)
         self._weights = list(self.parameters.values())
         self.statistics = statistics_of(modules.values())
         self._kept = [value.clone() for value in self.statistics]
@@ -183,6 +185,8 @@ class TorchTrainer:
             with torch.no_grad():
                 torch._foreach_mul_(gradients, scale)  # pyright: ignore[reportPrivateImportUsage]
         set_rate(self.optimizer, factor)
+        if self.larc is not None:
+            apply_larc(self.optimizer, self.larc)
         self.scaler.step(self.optimizer)
         if self.average is not None:
             self.average.update()
