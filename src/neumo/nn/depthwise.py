@@ -25,7 +25,17 @@ def depthwise_conv(x: Tensor, weight: Tensor, *, stride: int = 1, dilation: int 
     """
     if torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad):
         return _Depthwise.apply(x, weight, stride, dilation)
+    if torch.compiler.is_compiling():
+        return _convolve_whole(*_autocast(x, weight), stride, dilation)
     return _convolve(x, weight, stride, dilation)
+
+
+def _autocast(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """An operation of our own is not cast by autocast."""
+    if not torch.is_autocast_enabled(x.device.type):
+        return x, weight
+    dtype = torch.get_autocast_dtype(x.device.type)
+    return x.to(dtype), weight.to(dtype)
 
 
 def _convolve(x: Tensor, weight: Tensor, stride: int, dilation: int) -> Tensor:
@@ -38,6 +48,18 @@ def _convolve(x: Tensor, weight: Tensor, stride: int, dilation: int) -> Tensor:
         dilation=(1, dilation),
         groups=x.shape[1],
     ).squeeze(2)
+
+
+@torch.library.custom_op("neumo::depthwise", mutates_args=())
+def _convolve_whole(x: Tensor, weight: Tensor, stride: int, dilation: int) -> Tensor:
+    """The same as one operation, which compiled code calls as it is: its own layouts are slower here."""
+    return _convolve(x, weight, stride, dilation)
+
+
+@_convolve_whole.register_fake
+def _(x: Tensor, weight: Tensor, stride: int, dilation: int) -> Tensor:
+    frames = (x.shape[-1] - 1) // stride + 1
+    return x.new_empty(x.shape[0], frames, x.shape[1]).transpose(1, 2)
 
 
 class _Depthwise(torch.autograd.Function):
@@ -57,7 +79,8 @@ class _Depthwise(torch.autograd.Function):
         if ctx.needs_input_grad[0]:  # a convolution is undone by the mirrored kernel
             grad_x = _convolve(grad, weight.flip(-1).to(grad.dtype), 1, ctx.dilation).to(x.dtype)
         if ctx.needs_input_grad[1]:
-            grad_weight = _correlate(x, grad, weight.shape[-1], ctx.dilation).to(weight.dtype)
+            correlate = _correlate_whole if torch.compiler.is_compiling() else _correlate
+            grad_weight = correlate(x, grad, weight.shape[-1], ctx.dilation).to(weight.dtype)
         return grad_x, grad_weight, None, None
 
 
@@ -68,6 +91,17 @@ def _spread(grad: Tensor, stride: int, size: int) -> Tensor:
     spread = grad.new_zeros(*grad.shape[:-1], size)
     spread[..., ::stride] = grad
     return spread
+
+
+@torch.library.custom_op("neumo::correlate", mutates_args=())
+def _correlate_whole(x: Tensor, grad: Tensor, taps: int, dilation: int) -> Tensor:
+    """The same as one operation for compiled code, which cannot follow the choice of a length."""
+    return _correlate(x, grad, taps, dilation)
+
+
+@_correlate_whole.register_fake
+def _(x: Tensor, grad: Tensor, taps: int, dilation: int) -> Tensor:
+    return x.new_empty(x.shape[1], 1, taps, dtype=torch.promote_types(x.dtype, torch.float32))
 
 
 def _correlate(x: Tensor, grad: Tensor, taps: int, dilation: int) -> Tensor:
