@@ -6,7 +6,8 @@ from neumo.backends.torch import device as devices
 from neumo.backends.torch.device import choose_place
 from neumo.backends.torch.float32 import float32_products
 from neumo.backends.torch.save import read_tensors
-from neumo.engine import AdamW
+from neumo.backends.torch.training.average import Average
+from neumo.engine import EMA, AdamW
 from neumo.engine.precision import LEVELS, read_precision
 from neumo.graph.graph import Graph
 from neumo.types import BackendError
@@ -256,3 +257,34 @@ def test_fp32_is_exact_whatever_the_process_was_set_to():
     assert torch.get_float32_matmul_precision() == "medium"
     if torch.equal(x @ x, product):
         pytest.skip("this CPU computes float32 products in one way only")
+
+
+def test_averages_of_bf16_weights_are_exact_and_survive_an_evaluation():
+    weight = torch.zeros(2, dtype=torch.bfloat16)
+    average = Average(EMA(decay=0.999, warmup=False), {"weight": weight})
+    weight += 1.0
+    for _ in range(100):
+        average.update()
+    expected = 1.0 - 0.999**100
+    assert average.tensors["weight"].tolist() == pytest.approx([expected] * 2, rel=1e-5)
+    with average.in_place():
+        assert weight.float().tolist() == pytest.approx([expected] * 2, rel=1e-2)
+    assert weight.tolist() == [1.0, 1.0]
+    assert average.tensors["weight"].tolist() == pytest.approx([expected] * 2, rel=1e-5)
+    average.swap()
+    average.swap()
+    average.update()
+    assert average.tensors["weight"].tolist() == pytest.approx([1.0 - 0.999**101] * 2, rel=1e-5)
+
+
+def test_a_bf16_run_with_averages_that_was_cut_in_two_is_the_same_run(tmp_path):
+    train, test = line_graphs()
+    whole = factory(precision="pure-bf16")
+    whole.train(train, epochs=4, ema=0.9, evaluate=test)
+    factory(precision="pure-bf16", folder=tmp_path).train(line_graphs()[0], epochs=2, ema=0.9)
+    again, test = line_graphs()
+    cut = factory(precision="pure-bf16", folder=tmp_path)
+    cut.train(again, epochs=4, ema=0.9, evaluate=test)
+    assert np.array_equal(
+        cut.weights(again)["line.linear.weight"], whole.weights(train)["line.linear.weight"]
+    )

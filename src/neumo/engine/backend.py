@@ -183,6 +183,11 @@ class Session(Protocol):
         ...
 
     @property
+    def advice(self) -> Sequence[str]:
+        """Say what may help against numbers that are not finite, beside what helps everywhere."""
+        ...
+
+    @property
     def supported(self) -> Mapping[str, str]:
         """Say of each precision why the device has not got it, "" if it has."""
         ...

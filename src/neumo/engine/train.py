@@ -178,7 +178,7 @@ class Training:
                 self.factor(run.step), [float(bool(run.asked)), float(sum(bool(b.items) for b in window))]
             )
         except Exception as error:
-            explained = self.trainer.program.explain(error)
+            explained = self.trainer.explain(error)
             if explained is error:
                 raise
             raise explained from error
@@ -266,7 +266,7 @@ class Training:
         figures = f"loss {update.loss}, norm {update.norm}"
         what = f"{_WHAT[update.skipped]} of step {run.step} is not finite ({figures})"
         if self.nonfinite == "raise" or run.tally.bad_in_a_row >= self.bad_limit:
-            raise _gave_up(what, names, run, self.nonfinite)
+            raise _gave_up(what, names, run, self.nonfinite, self.session.advice)
         run.note(f"{what}: the step is left out, weights untouched; its utterances: {listed(names)}")
 
     def _suspects(self, update: Update, window: Sequence[Batch]) -> list[str]:
@@ -314,7 +314,9 @@ class Training:
             )
 
 
-def _gave_up(what: str, names: list[str], run: Run, policy: NonFinite) -> BackendError:
+def _gave_up(
+    what: str, names: list[str], run: Run, policy: NonFinite, advice: Sequence[str]
+) -> BackendError:
     many = f"; that is {run.tally.bad_in_a_row} such steps in a row" if policy == "skip" else ""
     written = [f"written down in {run.folder / 'nonfinite.jsonl'}"] if run.folder is not None else []
     return BackendError(
@@ -326,6 +328,7 @@ def _gave_up(what: str, names: list[str], run: Run, policy: NonFinite) -> Backen
             *written,
         ],
         fixes=[
+            *advice,
             "clip=1.0, a smaller learning rate or a longer warm-up",
             "verify='values' names the first value that is not finite",
             *(["nonfinite='skip' leaves such steps out, counts and names them"] if policy == "raise" else []),

@@ -109,6 +109,12 @@ class TorchSession:
         return [known.spec for known in self._built.values()]
 
     @property
+    def advice(self) -> Sequence[str]:
+        """Say what may help against numbers that are not finite, beside what helps everywhere."""
+        ends = "fp16 ends at 65504: precision='bf16' has the range of fp32"
+        return (ends,) if self.place.scales_loss else ()
+
+    @property
     def supported(self) -> Mapping[str, str]:
         """Say of each precision why the device has not got it, "" if it has."""
         return supported(self.place.device, self._allow)
