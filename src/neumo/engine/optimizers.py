@@ -127,6 +127,15 @@ class _Optimizer:
             _check(self, each.name, getattr(self, each.name))
         object.__setattr__(self, "groups", tuple(_each(self.groups)))
 
+    @property
+    def rule(self) -> str:
+        """Name what keeps the same state: a training can go on with another rate, not with another rule.
+
+        >>> AdamW(lr=1e-4, amsgrad=True).rule, Muon(others=SGD()).rule
+        ('AdamW (amsgrad)', 'Muon and SGD')
+        """
+        return type(self).__name__ + (" (amsgrad)" if getattr(self, "amsgrad", False) else "")
+
 
 @dataclass(frozen=True, kw_only=True)
 class AdamW(_Optimizer):
@@ -265,6 +274,11 @@ class Muon(_Optimizer):
                 code="optimizer-group",
                 fixes=["Muon(groups=...): a group may name weights of either optimizer"],
             )
+
+    @property
+    def rule(self) -> str:
+        """Name both optimizers."""
+        return f"{super().rule} and {self.others.rule}"
 
 
 Optimizer: TypeAlias = Plain | Muon

@@ -74,6 +74,7 @@ class TorchTrainer:
         self.world = world
         self.clip = setup.clip
         self.larc = setup.larc
+        self.rule = setup.optimizer.rule
         wanted = list(program.plan.wanted)
         self._loss = wanted.index(setup.loss)
         self._count = wanted.index(setup.count) if setup.count is not None else None
@@ -123,7 +124,9 @@ class TorchTrainer:
 
     def hold(self, names: Collection[str]) -> None:
         """Keep weights, by `module.name`, as they are until this is called again without them."""
-        weights = {f"{name}.{key}": w for name, m in self.modules.items() for key, w in named_weights(m).items()}
+        weights = {
+            f"{name}.{key}": w for name, m in self.modules.items() for key, w in named_weights(m).items()
+        }
         held = {id(weight): weight for name, weight in weights.items() if name in names}
         self._held = [weight for weight in held.values() if weight.requires_grad]
         if len(self._held) == len(self.parameters):
@@ -234,12 +237,18 @@ class TorchTrainer:
             arrays[AVERAGE] = self.average.tensors
         return self.division.writers(arrays, folder)
 
+    def explain(self, error: Exception) -> Exception:
+        """Turn an error of a step into one that says what failed: a module, or another process."""
+        if self.world.size > 1 and is_about_others(error):
+            return others_lost(error, self.world)
+        return self.program.explain(error)
+
     def scalars(self) -> dict[str, Any]:
         """Return what is not an array, ready for JSON."""
         return {
             "scaler": self.scaler.state_dict(),
             "average_updates": self.average.updates if self.average is not None else None,
-            "optimizer": type(self.optimizer).__name__,
+            "optimizer": self.rule,
             "trained": list(self.parameters),
         }
 
@@ -250,9 +259,9 @@ class TorchTrainer:
         if tensors.keys() == state.keys():  # else it is another model, which the table shows
             self._check_trained(folder, scalars.get("trained", list(self.parameters)))
         load_state(self.modules, tensors)
-        if scalars["optimizer"] != type(self.optimizer).__name__:
+        if scalars["optimizer"] != self.rule:
             raise BackendError(
-                f"{folder} was trained with {scalars['optimizer']}, not with {type(self.optimizer).__name__}",
+                f"{folder} was trained with {scalars['optimizer']}, not with {self.rule}",
                 code="resume",
                 fixes=["train with the same optimizer", "resume='never' starts anew"],
             )
