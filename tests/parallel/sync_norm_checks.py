@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
+import traceback
+from functools import cache
 
 import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from neumo.backends.torch.parallel.sync_norm import norm_group, synchronise
+from neumo.backends.torch.parallel import sync_norm
+from neumo.backends.torch.parallel.sync_norm import synchronise
+from neumo.backends.torch.parallel.world import join
 from neumo.nn.norm import BatchNorm
 from neumo.types import BackendError
 
-from .launch import run_checks
+norm_group = cache(sync_norm.norm_group)  # to connect takes a moment
 
 
 def net(norm: nn.Module, conv: type[nn.Module] = nn.Conv1d) -> nn.Sequential:
@@ -80,39 +83,39 @@ def compare(norm: nn.Module, sizes: list[int], *, group_size: int | None = None,
     assert "forward" not in model[1].__dict__
 
 
-def check_equal_batches(_: Path) -> None:
+def check_equal_batches() -> None:
     compare(nn.BatchNorm1d(3), [3] * dist.get_world_size())
 
 
-def check_unequal_batches(_: Path) -> None:
+def check_unequal_batches() -> None:
     compare(BatchNorm(3), [1, 5, 2, 3][: dist.get_world_size()])
 
 
-def check_a_batch_without_utterances(_: Path) -> None:
+def check_a_batch_without_utterances() -> None:
     compare(nn.BatchNorm1d(3), [4, 0, 2, 3][: dist.get_world_size()])
 
 
-def check_groups_of_two(_: Path) -> None:
+def check_groups_of_two() -> None:
     compare(nn.BatchNorm1d(3), [2, 5, 4, 3][: dist.get_world_size()], group_size=2)
 
 
-def check_groups_of_one(_: Path) -> None:
+def check_groups_of_one() -> None:
     compare(nn.BatchNorm1d(3), [2, 5, 4, 3][: dist.get_world_size()], group_size=1)
 
 
-def check_two_and_three_axes(_: Path) -> None:
+def check_two_and_three_axes() -> None:
     compare(nn.BatchNorm2d(3), [2] * dist.get_world_size(), axes=(3, 2))
     compare(nn.BatchNorm3d(3), [2] * dist.get_world_size(), axes=(3, 2, 2))
 
 
-def check_other_settings(_: Path) -> None:
+def check_other_settings() -> None:
     sizes = [2, 1, 3, 2][: dist.get_world_size()]
     compare(nn.BatchNorm1d(3, momentum=None), sizes)
     compare(nn.BatchNorm1d(3, affine=False), sizes)
     compare(nn.BatchNorm1d(3, track_running_stats=False), sizes)
 
 
-def check_far_from_zero(_: Path) -> None:
+def check_far_from_zero() -> None:
     """Adding up squares would lose the spread of values around 1e6; merging moments keeps it."""
     norm, group = nn.BatchNorm1d(2, affine=False), norm_group(None)
     step = batches([3] * dist.get_world_size(), 1, shift=1e6)[0]
@@ -122,7 +125,7 @@ def check_far_from_zero(_: Path) -> None:
     torch.testing.assert_close(y, whole.split(3)[dist.get_rank()], rtol=1e-6, atol=1e-6)
 
 
-def check_half_precision(_: Path) -> None:
+def check_half_precision() -> None:
     norm, group = nn.BatchNorm1d(2), norm_group(None)
     step = batches([3] * dist.get_world_size(), 1)[0]
     synchronise([norm], group)
@@ -136,7 +139,7 @@ def check_half_precision(_: Path) -> None:
     torch.testing.assert_close(y.float(), whole, rtol=1e-2, atol=1e-2)
 
 
-def check_shadows_do_not_count(_: Path) -> None:
+def check_shadows_do_not_count() -> None:
     """A process whose batch counts as nothing takes part, and does not change what the others compute."""
     rank, size = dist.get_rank(), dist.get_world_size()
     model, alone = net(nn.BatchNorm1d(3)), net(nn.BatchNorm1d(3))
@@ -157,7 +160,7 @@ def check_shadows_do_not_count(_: Path) -> None:
                 same(one.grad, two.grad)
 
 
-def check_only_shadows_leave_no_trace(_: Path) -> None:
+def check_only_shadows_leave_no_trace() -> None:
     norm = net(BatchNorm(3))
     synced = synchronise([norm], norm_group(None))
     synced.counted = False
@@ -169,7 +172,7 @@ def check_only_shadows_leave_no_trace(_: Path) -> None:
         assert torch.equal(value, before[name])
 
 
-def check_one_value_in_all(_: Path) -> None:
+def check_one_value_in_all() -> None:
     """Neumo's norm takes its running statistics, torch's raises; both where the value is."""
     x = torch.ones(int(dist.get_rank() == 0), 3, 1)
     gentle, strict = BatchNorm(3), nn.BatchNorm1d(3)
@@ -183,7 +186,7 @@ def check_one_value_in_all(_: Path) -> None:
         strict(x)
 
 
-def check_one_value_each(_: Path) -> None:
+def check_one_value_each() -> None:
     """What is too little for one process is enough for all together."""
     norm = BatchNorm(3)
     synchronise([norm], norm_group(None))
@@ -192,7 +195,7 @@ def check_one_value_each(_: Path) -> None:
     assert abs(float(y[0, 0, 0])) > 0.4
 
 
-def check_frozen_norms_stay_local(_: Path) -> None:
+def check_frozen_norms_stay_local() -> None:
     norm = nn.BatchNorm1d(3)
     synchronise([norm], norm_group(None))
     norm.eval()
@@ -203,7 +206,7 @@ def check_frozen_norms_stay_local(_: Path) -> None:
         assert torch.equal(value, before[name])
 
 
-def check_sizes_that_do_not_divide(_: Path) -> None:
+def check_sizes_that_do_not_divide() -> None:
     with pytest.raises(BackendError, match=r"groups of 3: there are \d processes") as caught:
         norm_group(3)
     assert "1, 2" in str(caught.value)
@@ -211,5 +214,17 @@ def check_sizes_that_do_not_divide(_: Path) -> None:
         norm_group(0)
 
 
-if __name__ == "__main__":
-    run_checks(globals())
+def every_check() -> dict[str, str]:
+    """Run the checks in order, in the processes of one world; say what went wrong by check."""
+    join()
+    report: dict[str, str] = {}
+    for name, check in list(globals().items()):
+        if name.startswith("check_"):
+            try:
+                check()
+                report[name] = ""
+            except BaseException:  # the others wait for this one in vain, so that no check can follow
+                report[name] = traceback.format_exc()
+                return report
+    dist.barrier()  # nobody leaves while others still connect
+    return report
