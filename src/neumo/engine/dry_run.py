@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from neumo.engine.backend import Session, Setup, TrainingSetup, find_backend
-from neumo.engine.evaluate import run_program
 from neumo.engine.optimizers import SGD
+from neumo.engine.passes import run_program
 from neumo.engine.plan import compile_plan
 from neumo.engine.preflight import check_trainable, find_loss
 from neumo.engine.verify import make_guards

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from neumo.engine.backend import Batch, Session
+from neumo.engine.backend import Session
+from neumo.engine.divided import Computed, share_trouble
+from neumo.engine.passes import Pass
 from neumo.engine.plan import compile_plan
-from neumo.engine.preflight import data_step
-from neumo.engine.verify import Verify, make_guards
+from neumo.engine.preflight import data_step, loss_count
+from neumo.engine.verify import Verify
+from neumo.engine.world import World
 from neumo.types import GraphError, Loss
 
 if TYPE_CHECKING:
@@ -44,10 +48,49 @@ class _Measure:
     name: str
     metric: Metric
     ports: dict[str, int]  # port -> position among the wanted values
-    total: Any = None
 
     def inputs(self, arrays: list[Any]) -> dict[str, Any]:
         return {port: arrays[position] for port, position in self.ports.items()}
+
+
+@dataclass
+class _LossMean:
+    """The mean of a loss: where it is among the wanted values, and where is how many things it is over."""
+
+    name: str
+    loss: int
+    count: int | None  # None: it is the mean over the utterances
+    total: float = 0.0
+    things: float = 0.0
+
+    def add(self, batch: Computed) -> None:
+        """Count the loss of a batch as many times as it is the mean over."""
+        things = len(batch.items) if self.count is None else float(batch.arrays[self.count].sum())
+        if things:
+            self.total += float(batch.arrays[self.loss]) * things
+            self.things += things
+
+
+class _Count:
+    """What one evaluation has seen so far."""
+
+    def __init__(self, measures: list[_Measure], losses: list[_LossMean]) -> None:
+        self.items = 0
+        self._totals = [(measure, cast(Any, measure.metric.start())) for measure in measures]
+        self._losses = [replace(loss) for loss in losses]
+
+    def add(self, batch: Computed) -> None:
+        """Count one batch."""
+        self.items += len(batch.items)
+        for measure, total in self._totals:
+            total.update(**measure.inputs(batch.arrays))
+        for loss in self._losses:
+            loss.add(batch)
+
+    def figures(self) -> dict[str, float]:
+        """What it came to."""
+        found = _joined([(measure.name, total.result()) for measure, total in self._totals])
+        return {**found, **{loss.name: loss.total / (loss.things or 1.0) for loss in self._losses}}
 
 
 class Evaluator:
@@ -68,11 +111,12 @@ class Evaluator:
         self.seed = seed
         wanted: dict[str, Value] = {}
         self.measures = list(_measures(graph, wanted))
-        self.losses = {
-            name: _want(wanted, value)
+        self.losses = [
+            _LossMean(name, _want(wanted, value), None if counted is None else _want(wanted, counted))
             for name, value in graph.outputs.items()
             if isinstance(value.type.element, Loss)
-        }
+            for counted in [loss_count(value)]
+        ]
         if not self.measures and not self.losses:
             raise GraphError(
                 f"graph {graph.name!r} has nothing to evaluate: no output is a metric or a loss",
@@ -80,53 +124,40 @@ class Evaluator:
                 details=[f"{name}: {value.type}" for name, value in graph.outputs.items()],
                 fixes=["add the output of a metric module, such as WordErrorRate"],
             )
-        self.plan = compile_plan(graph, wanted, training=False)
-        self.data = data_step(graph, self.plan.sources)
-        self.program = session.program(self.plan, make_guards(self.plan, verify, session.to_numpy))
-        self.reader = session.reader(source, [feed.port for feed in self.plan.feeds], workers)
+        plan = compile_plan(graph, wanted, training=False)
+        self.data = data_step(graph, plan.sources)
+        self._pass = Pass.prepare(session, plan, source, seed=seed, verify=verify, workers=workers)
 
     def run(self, *, per_utterance: bool = False) -> Evaluation:
-        """Go through all batches once."""
+        """Go through all batches once; several processes share them, and all get the figures."""
         started = time.monotonic()
-        for measure in self.measures:
-            measure.total = measure.metric.start()
+        count = _Count(self.measures, self.losses)
         rows: list[dict[str, Any]] = []
-        sums = dict.fromkeys(self.losses, 0.0)
-        items = 0
-        for batch, arrays in self._batches():
-            items += len(batch.items)
-            for measure in self.measures:
-                measure.total.update(**measure.inputs(arrays))
-            for name, position in self.losses.items():
-                sums[name] += float(arrays[position]) * len(batch.items)
-            if per_utterance:
-                rows += self._rows(batch, arrays)
-        figures = _joined([(measure.name, measure.total.result()) for measure in self.measures])
-        figures.update({name: total / max(items, 1) for name, total in sums.items()})
+
+        def use(batch: Computed) -> None:
+            if batch.items:
+                count.add(batch)
+                if per_utterance:
+                    rows.extend(self._rows(batch))
+
+        self._pass.run(use)
+        world = self.session.world
+        figures, items, rows = _shared(world, lambda: [count.figures(), count.items, rows])
         return Evaluation(figures, items=items, seconds=time.monotonic() - started, utterances=rows)
 
     def close(self) -> None:
         """End the workers."""
-        self.reader.close()
+        self._pass.close()
 
-    def _batches(self) -> Iterator[tuple[Batch, list[Any]]]:
-        batches = self.source.batches(0)
-        with self.session.inference(self.plan, self.seed) as reseed:
-            for number, batch in enumerate(self.reader.read(batches, 0)):
-                if batch.items:
-                    reseed(number)
-                    yield (
-                        batch,
-                        [self.session.to_numpy(value) for value in run_program(self.program, batch.feeds)],
-                    )
-
-    def _rows(self, batch: Batch, arrays: list[Any]) -> Iterator[dict[str, Any]]:
+    def _rows(self, batch: Computed) -> Iterator[dict[str, Any]]:
         for row, item in enumerate(batch.items):
             figures: list[tuple[str, dict[str, float]]] = []
             texts: dict[str, str] = {}
             for measure in self.measures:
                 one = cast(Any, measure.metric.start())
-                one.update(**{port: value[row : row + 1] for port, value in measure.inputs(arrays).items()})
+                one.update(
+                    **{port: value[row : row + 1] for port, value in measure.inputs(batch.arrays).items()}
+                )
                 figures.append((measure.name, one.result()))
                 texts |= _texts(one)
             yield {"item": self.source.name(item), **_joined(figures), **texts}
@@ -138,15 +169,23 @@ def _texts(total: Any) -> dict[str, str]:
     return {"reference": seen[0].reference, "hypothesis": seen[0].hypothesis} if seen else {}
 
 
-def run_program(program: Any, feeds: tuple[Any, ...]) -> list[Any]:
-    """Run a program, and say which module it was if one fails."""
+def _shared(world: World, make: Callable[[], list[Any]]) -> list[Any]:
+    """Give all processes what the first one makes, or the reason why it cannot."""
+    if world.size == 1:
+        return make()
+    text, trouble = "null", None
     try:
-        return program(feeds)
+        if world.rank == 0:
+            text = json.dumps(make(), default=_plain)
     except Exception as error:
-        explained = program.explain(error)
-        if explained is error:
-            raise
-        raise explained from error
+        trouble = error
+    share_trouble(world, trouble)
+    return json.loads(world.share(text.encode()))
+
+
+def _plain(number: Any) -> Any:
+    """A number of numpy as one of Python."""
+    return number.item()
 
 
 def _measures(graph: Graph, wanted: dict[str, Value]) -> Iterator[_Measure]:

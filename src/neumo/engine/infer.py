@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from neumo.engine.evaluate import run_program
+from neumo.engine.divided import Computed
+from neumo.engine.passes import Pass, run_program
 from neumo.engine.plan import Plan, compile_plan
 from neumo.engine.preflight import data_step
 from neumo.engine.verify import make_guards
@@ -29,19 +30,24 @@ def infer(
     if inputs is not None or graph.inputs:
         return [_once(factory, graph, plan, inputs or {})]
     data = data_step(graph, plan.sources)
-    source = factory.source(data.module)
-    session = factory.session
-    program = session.program(plan, make_guards(plan, factory.verify, session.to_numpy))
-    reader = session.reader(source, [feed.port for feed in plan.feeds], factory.workers)
+    every = Pass.prepare(
+        factory.session,
+        plan,
+        factory.source(data.module),
+        seed=factory.seed,
+        verify=factory.verify,
+        workers=factory.workers,
+    )
     results: list[dict[str, Any]] = []
+
+    def use(batch: Computed) -> None:
+        if batch.items:
+            results.append(dict(zip(plan.wanted, batch.arrays, strict=True)))
+
     try:
-        with session.inference(plan, factory.seed) as reseed:
-            for number, batch in enumerate(reader.read(source.batches(0), 0)):
-                if batch.items:
-                    reseed(number)
-                    results.append(_named(factory, plan, run_program(program, batch.feeds)))
+        every.run(use)
     finally:
-        reader.close()
+        every.close()
     return results
 
 
