@@ -65,6 +65,8 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
             _import(name)
         _app(words)(words, prog_name="neumo")
     except NeumoError as error:
+        if verb_of(words) == "train" and not _is_worth_saying(error):
+            sys.exit(FAILED)
         _leave(words, FAILED, error.render(), error.to_json(), debug)
     except (_Interrupted, KeyboardInterrupt):
         _leave(words, INTERRUPTED, "interrupted", {"error": "Interrupted"}, debug)
@@ -80,6 +82,13 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     except Exception as error:
         _leave_by_a_bug(words, error, debug)
     sys.exit(0)
+
+
+def _is_worth_saying(error: NeumoError) -> bool:
+    """Tell the launcher of a training in several processes what went wrong, and find out who says it."""
+    from neumo.engine.launch import give_up
+
+    return error.code in ("join", "peer-lost") or give_up(error.render(), FAILED)
 
 
 def verb_of(words: Sequence[str]) -> str | None:

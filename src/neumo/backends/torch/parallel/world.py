@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from neumo.engine.launch import launched
 from neumo.engine.world import Alone, World
 from neumo.types.errors import BackendError
 
@@ -66,16 +67,6 @@ class TorchWorld:
         self.sum([0.0])
 
 
-def launched(environment: Mapping[str, str] | None = None) -> bool:
-    """Say whether a launcher such as torchrun has started this process as one of several.
-
-    >>> launched({}), launched({"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "1"})
-    (False, True)
-    """
-    given = os.environ if environment is None else environment
-    return all(name in given for name in _NEEDED)
-
-
 def local_rank() -> int:
     """The number of this process on its machine, from 0."""
     return int(os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", "0")))
@@ -115,6 +106,38 @@ def _leave() -> None:
 
 def _tensor(data: bytes) -> Tensor:
     return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+
+
+_LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Timed out waiting", "NCCL")
+
+
+def is_about_others(error: BaseException) -> bool:
+    """Say whether an error means that another process has ended or does not answer.
+
+    >>> is_about_others(RuntimeError("[gloo/transport/tcp/pair.cc:553] Connection closed by peer"))
+    True
+    """
+    kinds = (dist.DistBackendError, dist.DistNetworkError) if dist.is_available() else ()
+    text = str(error)
+    return isinstance(error, kinds) or (
+        isinstance(error, RuntimeError)
+        and any(word in text for word in _LOST)
+        and any(word in text.lower() for word in ("gloo", "nccl", "process group"))
+    )
+
+
+def others_lost(error: BaseException, world: World) -> BackendError:
+    """Say that another process has ended, or has not answered in time."""
+    (reason, *_) = str(error).splitlines() or [""]
+    return BackendError(
+        f"process {world.rank} of {world.size} has lost another one, which has ended or does not answer",
+        code="peer-lost",
+        details=[reason[:300]],
+        fixes=[
+            "look for the message of the process that failed first",
+            "DDP(timeout_minutes=60) waits longer, if one of them is slow",
+        ],
+    )
 
 
 def _cannot_join(error: Exception) -> BackendError:

@@ -18,6 +18,7 @@ from neumo.backends.torch.parallel.fsdp import FullySharded
 from neumo.backends.torch.parallel.statistics import Shared
 from neumo.backends.torch.parallel.strategy import Division, Undivided
 from neumo.backends.torch.parallel.sync_norm import SyncedNorms
+from neumo.backends.torch.parallel.world import is_about_others, others_lost
 from neumo.backends.torch.save import load_state, read_arrays, state_of
 from neumo.backends.torch.training.average import Average
 from neumo.backends.torch.training.hold import complete_momentum, without_gradient

@@ -1,0 +1,132 @@
+"""Several processes from one command: how many, on how many machines, and where they meet."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from neumo.types.errors import ConfigError
+
+FAILED: Final = "failed.json"
+_FOLDER: Final = "NEUMO_LAUNCHER"  # where processes leave word for their launcher
+_PLACE: Final = re.compile(r"[\w.\-\[\]:]+:\d{1,5}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """How a command is launched: `processes` on each of `nodes` machines, begun anew `restarts` times.
+
+    >>> Launch(processes=2, nodes="1:4", rendezvous="node1:29400").nodes_range
+    (1, 4)
+
+    Several machines meet at `rendezvous`, HOST:PORT of one of them, which every one names. `nodes` "1:4" goes
+    on with one to four machines. `here` says whether the rendezvous is on this machine, where its name does
+    not tell; `address` is that of this machine, as the others see it.
+    """
+
+    processes: int = 1
+    nodes: str = "1"
+    rendezvous: str | None = None
+    restarts: int = 3
+    here: bool | None = None
+    address: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.processes < 1:
+            raise _wrong(f"processes={self.processes} is below 1", "--processes 2")
+        if self.restarts < 0:
+            raise _wrong(f"restarts={self.restarts} is below 0", "--restarts 3")
+        least, most = self.nodes_range
+        if not 1 <= least <= most:
+            raise _wrong(f"nodes={self.nodes!r} is not a number of machines", "--nodes 2", "--nodes 1:4")
+        if most > 1 and self.rendezvous is None:
+            what = f"{self.nodes} machines need a place to meet"
+            raise _wrong(what, "--rendezvous HOST:29400, the same on all of them")
+        if self.rendezvous is not None and not _PLACE.fullmatch(self.rendezvous):
+            raise _wrong(f"rendezvous={self.rendezvous!r} is not HOST:PORT", "--rendezvous node1:29400")
+
+    @property
+    def nodes_range(self) -> tuple[int, int]:
+        """The smallest and the largest number of machines."""
+        least, _, most = self.nodes.partition(":")
+        try:
+            return int(least), int(most or least)
+        except ValueError:
+            return 0, 0
+
+    @property
+    def several(self) -> bool:
+        """Whether there is more than one process, or there may be."""
+        return self.processes > 1 or self.nodes_range[1] > 1
+
+
+def launched(environment: Mapping[str, str] | None = None) -> bool:
+    """Say whether a launcher such as torchrun has started this process as one of several.
+
+    >>> launched({}), launched({"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "1"})
+    (False, True)
+    """
+    given = os.environ if environment is None else environment
+    return all(name in given for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
+
+
+def launched_rank() -> int:
+    """The number of this process among those that were launched together; 0 if it is alone.
+
+    >>> launched_rank()
+    0
+    """
+    return int(os.environ["RANK"]) if launched() else 0
+
+
+def restarted() -> bool:
+    """Say whether the launcher has started this process again, after another one had failed.
+
+    >>> restarted()
+    False
+    """
+    return launched() and int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+
+
+def give_up(message: str, code: int) -> bool:
+    """Tell the launcher of this process that beginning anew would not help; say whether to show the message.
+
+    The first process that gives up leaves the exit code; the others show only what that one has not said.
+    Processes that were not launched by neumo have nobody to tell.
+    """
+    folder = os.environ.get(_FOLDER)
+    if folder is None:
+        return True
+    path = Path(folder) / FAILED
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            json.dump({"code": code, "message": message}, file)
+    except FileExistsError:
+        return json.dumps(message) not in path.read_text(encoding="utf-8")
+    except OSError:  # the launcher is gone
+        return True
+    os.kill(os.getppid(), signal.SIGTERM)
+    return True
+
+
+def gave_up(folder: Path) -> int | None:
+    """Read the exit code that a process has left, if one has given up."""
+    try:
+        return int(json.loads((folder / FAILED).read_text(encoding="utf-8"))["code"])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def telling(folder: Path) -> Mapping[str, str]:
+    """Give what launched processes must find in their environment, to tell their launcher of failures."""
+    return {_FOLDER: str(folder)}
+
+
+def _wrong(what: str, *fixes: str) -> ConfigError:
+    return ConfigError(what, code="launch", fixes=list(fixes))
