@@ -85,7 +85,7 @@ class _Hold(_Warm):
 
 @dataclass(frozen=True, kw_only=True)
 class _Fall(_Hold):
-    """What falls from 1 to `end` at the last step, and stays there: `end + (1 - end) * shape(progress)`."""
+    """What falls from 1 to `end` right behind the last step: `end + (1 - end) * shape(progress)`."""
 
     end: float = 0.0
 
