@@ -221,7 +221,27 @@ def _chosen(modules: Mapping[str, nn.Module], patterns: Sequence[str]) -> dict[s
                 fixes=[f"did you mean {path!r}?" for path in get_close_matches(pattern, every, 2)],
             )
         found.update({path: every[path] for path in hits if any(True for _ in every[path].parameters())})
+    return {**found, **_of_other_dtype(every, found)}
+
+
+def _of_other_dtype(every: Mapping[str, nn.Module], parts: Mapping[str, nn.Module]) -> dict[str, nn.Module]:
+    """Find the layers that keep their weights in another dtype than most of their part, as norms may: torch
+    gathers weights of one dtype only, so each of them is gathered by itself.
+    """
+    found: dict[str, nn.Module] = {}
+    for path, layer in every.items():
+        own = {weight.dtype for weight in layer.parameters(recurse=False)}
+        owner = max((each for each in parts if f"{path}.".startswith(f"{each}.") or not each), key=len)
+        if path not in parts and own and own != {_usual_dtype(parts[owner])}:
+            found[path] = layer
     return found
+
+
+def _usual_dtype(module: nn.Module) -> torch.dtype:
+    sizes: dict[torch.dtype, int] = {}
+    for weight in module.parameters():
+        sizes[weight.dtype] = sizes.get(weight.dtype, 0) + weight.numel()
+    return max(sizes, key=lambda dtype: sizes[dtype])
 
 
 def _path(module: str, layer: str) -> str:
