@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
@@ -132,23 +132,47 @@ def open_decoder(file: BinaryIO, kind: str, origin: Origin) -> Iterator[Any]:
     except ModuleNotFoundError as error:
         raise missing_package("reading recordings", error) from None
 
+    stream = _Stream(_payload(file, kind))
     try:
-        with soundfile.SoundFile(cast(BinaryIO, _Nameless(_payload(file, kind)))) as sound:
+        with soundfile.SoundFile(cast(BinaryIO, stream)) as sound:
             yield sound
     except (soundfile.SoundFileError, RuntimeError, OSError, MemoryError) as error:
+        stream.check(origin)
         reason = str(getattr(error, "error_string", "") or error).strip().rstrip(".").removeprefix("Error : ")
         raise _complaint(file, kind, origin, reason) from error
+    stream.check(origin)
 
 
-class _Nameless:
-    """Passes bytes on without a file's name, by which soundfile thinks that `.raw` has no header."""
+class _Stream:
+    """Passes bytes on without a file's name, by which soundfile thinks that `.raw` has no header.
+
+    libsndfile takes an error of the system for the end of the file, so the error is kept.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
-        self.read = file.read
+        self.fault: OSError | None = None
         self.seek = file.seek
         self.tell = file.tell
+        self.read = self._keeping(file.read, b"")
         if isinstance(file, io.BytesIO | io.BufferedReader):
-            self.readinto = file.readinto
+            self.readinto = self._keeping(file.readinto, 0)
+
+    def _keeping(self, read: Callable[[Any], Any], nothing: Any) -> Callable[[Any], Any]:
+        def kept(wanted: Any) -> Any:
+            try:
+                return read(wanted)
+            except OSError as error:
+                self.fault = self.fault or error
+                return nothing
+
+        return kept
+
+    def check(self, origin: Origin) -> None:
+        """Raise the error of the system, if there was one."""
+        if (fault := self.fault) is not None:
+            raise origin.error(
+                "unreadable", f"{origin.name} cannot be read: {fault.strerror or fault}"
+            ) from fault
 
 
 def _complaint(file: BinaryIO, kind: str, origin: Origin, reason: str) -> DataError:

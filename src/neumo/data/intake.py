@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from neumo.data.decode import Origin
 from neumo.data.json_lines import Problem
 from neumo.data.ledger import Ledger
 from neumo.data.manifest import Entry, Manifest, list_problems
+from neumo.data.retry import read_patiently
 from neumo.data.text import Coverage, CoverageCounter
 from neumo.types.errors import DataError, Fix
 from neumo.types.vocab import Vocab
@@ -33,11 +35,14 @@ class Intake:
     repeated: int = 0  # lines that name the same (piece of a) recording as an earlier one
 
 
-def take_in(manifest: Manifest, ledger: Ledger, *, wanted: Wanted, vocab: Vocab | None, check: str) -> Intake:
+def take_in(
+    manifest: Manifest, ledger: Ledger, *, wanted: Wanted, vocab: Vocab | None, check: str, retries: int = 0
+) -> Intake:
     """Look at every entry once.
 
     `check` is "headers" (open each file), "files" (see that it is there) or "off". Headers are read in any
-    case where the manifest gives no duration. Rates and header durations go into the ledger.
+    case where the manifest gives no duration. Rates and header durations go into the ledger. `retries` is
+    how often a header is read again after an error of the system that may pass.
     """
     size = len(manifest)
     intake = Intake(seconds=manifest.durations.copy())
@@ -53,7 +58,8 @@ def take_in(manifest: Manifest, ledger: Ledger, *, wanted: Wanted, vocab: Vocab 
         try:
             if check == "headers" or np.isnan(intake.seconds[index]):
                 if last is None or last[0] != entry.audio:
-                    last = entry.audio, audio_info(entry.audio, where=entry.where)
+                    look = partial(audio_info, entry.audio, where=entry.where)
+                    last = entry.audio, read_patiently(look, retries)
                 info = last[1]
                 intake.seconds[index] = read_header(entry, info, wanted_of(wanted, entry))
                 ledger.rate[index], ledger.seconds[index] = info.rate, intake.seconds[index]

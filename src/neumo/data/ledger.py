@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
-import shutil
 import tempfile
 import weakref
 from typing import Any
 
 import numpy as np
+
+from neumo.data.share import remove_folder
 
 # Kinds of bad items, as they are stored in one byte per item; the error codes are "audio-" + kind.
 KINDS = (
@@ -36,9 +38,9 @@ class Ledger:
     next epoch, and a report is made from the arrays alone.
 
     >>> ledger = Ledger(3)
-    >>> ledger.mark(1, "missing")
-    >>> ledger.is_bad(1), ledger.bad_indices("missing").tolist()
-    (True, [1])
+    >>> ledger.mark(1, "missing", "there is no file a.wav")
+    >>> ledger.is_bad(1), ledger.bad_indices("missing").tolist(), ledger.messages()
+    (True, [1], {1: 'there is no file a.wav'})
     """
 
     bad: np.ndarray  # uint8 [N], position in KINDS
@@ -50,7 +52,11 @@ class Ledger:
         self.size = size
         self._folder = tempfile.mkdtemp(prefix="neumo-ledger-")
         self._map("w+")
-        self._finalizer = weakref.finalize(self, _remove, self._folder, os.getpid())
+        self._finalizer = weakref.finalize(self, remove_folder, self._folder, os.getpid())
+
+    @property
+    def _messages(self) -> str:
+        return os.path.join(self._folder, "messages.jsonl")
 
     def _map(self, mode: Any) -> None:
         for name, kind in _COLUMNS:
@@ -59,10 +65,27 @@ class Ledger:
             column = np.memmap(path, dtype=kind, mode=mode, shape=(self.size,)) if self.size else empty
             setattr(self, name, column)
 
-    def mark(self, index: int, kind: str) -> None:
-        """Remember a bad item; the first finding stays."""
-        if not self.bad[index]:
-            self.bad[index] = KINDS.index(kind if kind in KINDS else "other")
+    def mark(self, index: int, kind: str, message: str) -> None:
+        """Remember a bad item and what is wrong with it; the first finding stays."""
+        if self.bad[index]:
+            return
+        self.bad[index] = KINDS.index(kind if kind in KINDS else "other")
+        with open(self._messages, "a", encoding="utf-8") as file:  # appending a line is one write: none mix
+            file.write(json.dumps([int(index), message]) + "\n")
+
+    def messages(self) -> dict[int, str]:
+        """Give what is wrong with each bad item, whichever process found it."""
+        if not os.path.exists(self._messages):
+            return {}
+        found: dict[int, str] = {}
+        with open(self._messages, encoding="utf-8") as file:
+            for line in file:
+                index, message = (
+                    json.loads(line) if line.endswith("\n") else (0, "")
+                )  # a process died writing
+                if message and self.bad[index]:
+                    found.setdefault(index, message)
+        return found
 
     def is_bad(self, index: int) -> bool:
         """Tell whether an item is known to be bad."""
@@ -82,9 +105,4 @@ class Ledger:
         else:  # on another machine, or after the maker has ended
             self._folder = tempfile.mkdtemp(prefix="neumo-ledger-")
             self._map("w+")
-            self._finalizer = weakref.finalize(self, _remove, self._folder, os.getpid())
-
-
-def _remove(folder: str, owner: int) -> None:
-    if os.getpid() == owner:  # a forked worker ends without taking the file away from the others
-        shutil.rmtree(folder, ignore_errors=True)
+            self._finalizer = weakref.finalize(self, remove_folder, self._folder, os.getpid())

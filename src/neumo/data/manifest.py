@@ -17,6 +17,7 @@ from neumo.data.containers import sniff
 from neumo.data.cuts import is_cut, line_of_cut
 from neumo.data.fields import BadFields, Fields, extra_fields, read_fields, unknown_note
 from neumo.data.json_lines import Found, Problem, scan, unwrap
+from neumo.data.share import SharedArrays
 from neumo.types.errors import DataError, did_you_mean
 
 SHOWN = 20  # problems that are printed; the rest are counted
@@ -49,15 +50,14 @@ class Entry:
         return self.id or self.audio_filepath
 
 
-@dataclass(frozen=True, slots=True)
-class _Index:
-    """Holds where each entry lies: flat arrays that forked workers share, whatever their number."""
-
-    file: np.ndarray  # int32 [N], position in `Manifest.files`
-    line: np.ndarray  # int32 [N], counted from 1
-    start: np.ndarray  # int64 [N], first byte in the blob of the file
-    stop: np.ndarray  # int64 [N]
-    duration: np.ndarray  # float64 [N], seconds, NaN where the manifest does not say
+# Where each entry lies: the name and the type of each column, one row per entry.
+_COLUMNS = (
+    ("file", "i", np.int32),  # position in `Manifest.files`
+    ("line", "i", np.int32),  # counted from 1
+    ("start", "q", np.int64),  # first byte in the blob of the file
+    ("stop", "q", np.int64),
+    ("duration", "d", np.float64),  # seconds, NaN where the manifest does not say
+)
 
 
 class Manifest(Sequence[Entry]):
@@ -67,26 +67,23 @@ class Manifest(Sequence[Entry]):
     >>> len(manifest), manifest[0].text, manifest[0].duration
     (1, 'yes', 1.5)
 
-    Entries are parsed when they are asked for, so a million lines cost about what the file weighs, and forked
-    workers share them. Read files with `read_manifest`.
+    Entries are parsed when they are asked for, so a million lines cost about what the file weighs, and worker
+    processes share them, forked or spawned. Read files with `read_manifest`.
     """
 
     def __init__(
         self,
         files: Sequence[str],
         folders: Sequence[str],
-        blobs: Sequence[bytes],
-        index: _Index,
+        arrays: SharedArrays,
         *,
         text_field: str | None = None,
         notes: Sequence[str] = (),
     ) -> None:
         self.files = tuple(files)
         self.notes = tuple(notes)
-        self.durations = index.duration
         self._folders = tuple(folders)
-        self._blobs = tuple(blobs)
-        self._index = index
+        self._arrays = arrays  # one for each of _COLUMNS, and the bytes of each file by its number
         self._text_field = text_field
 
     @classmethod
@@ -104,8 +101,13 @@ class Manifest(Sequence[Entry]):
         reader.add("\n".join(lines).encode(), "entries", os.fspath(folder))
         return reader.finish()
 
+    @property
+    def durations(self) -> np.ndarray:
+        """Give what the manifest says about durations, float64 [N] in seconds, NaN where it says nothing."""
+        return self._arrays["duration"]
+
     def __len__(self) -> int:
-        return len(self._index.start)
+        return len(self._arrays["start"])
 
     @overload
     def __getitem__(self, index: int) -> Entry: ...
@@ -127,22 +129,38 @@ class Manifest(Sequence[Entry]):
 
     def where(self, index: int) -> str:
         """Give file:line of an entry."""
-        return f"{self.files[self._index.file[index]]}:{self._index.line[index]}"
+        return f"{self.files[self._arrays['file'][index]]}:{self._arrays['line'][index]}"
 
     def name(self, index: int) -> str:
         """Give what messages call an entry: id or path, and file:line in brackets."""
-        return f"{self[index].name} ({self.where(index)})"
+        return f"{self.item_name(index)} ({self.where(index)})"
+
+    def item_name(self, index: int) -> str:
+        """Give the id of an entry, or else its path as it was written."""
+        fields = read_fields(self.record(index), text_field=self._text_field, needs_text=False)
+        return fields.id or fields.audio_filepath
+
+    def find(self, name: str) -> int:
+        """Give the index of the entry that messages call so, with or without its file:line.
+
+        Raises `DataError` if there is none.
+        """
+        for index in range(len(self)):
+            if name in (self.item_name(index), self.name(index)):
+                return index
+        raise DataError(f"{', '.join(self.files)} has no entry {name!r}", code="manifest-entry")
 
     def record(self, index: int) -> dict[str, Any]:
         """Give a line as it was written, a lhotse cut as the manifest line it stands for."""
-        blob = self._blobs[self._index.file[index]]
-        record = json.loads(blob[self._index.start[index] : self._index.stop[index]])
+        arrays = self._arrays
+        blob = arrays[str(arrays["file"][index])]
+        record = json.loads(blob[arrays["start"][index] : arrays["stop"][index]].tobytes())
         return line_of_cut(record) if is_cut(record) else record
 
     def _entry(self, index: int) -> Entry:
         record = self.record(index)
         fields = read_fields(record, text_field=self._text_field, needs_text=False)
-        folder, where = self._folders[self._index.file[index]], self.where(index)
+        folder, where = self._folders[self._arrays["file"][index]], self.where(index)
         return Entry(
             audio=locate(fields.audio_filepath, folder),
             duration=fields.duration,
@@ -237,7 +255,7 @@ class _Reader:
         self.blobs: list[bytes] = []
         self.problems: list[Problem] = []
         self.notes: dict[str, None] = {}
-        self.columns = (array("i"), array("i"), array("q"), array("q"), array("d"))
+        self.columns = tuple(array(code) for _, code, _ in _COLUMNS)
         self._keys: set[str] = set()
 
     def add(self, blob: bytes, name: str, folder: str) -> None:
@@ -284,13 +302,15 @@ class _Reader:
             names = self.files[0] if len(self.files) == 1 else f"{len(self.files)} manifests"
             what = f"{len(self.problems)} of {total} lines of {names} cannot be read"
             raise list_problems(what, self.problems, code="manifest")
-        kinds = (np.int32, np.int32, np.int64, np.int64, np.float64)
-        arrays = [np.frombuffer(c, dtype=k) for c, k in zip(self.columns, kinds, strict=True)]
+        arrays: dict[str, np.ndarray] = {
+            name: np.frombuffer(column, dtype=kind)
+            for (name, _, kind), column in zip(_COLUMNS, self.columns, strict=True)
+        }
+        arrays |= {str(number): np.frombuffer(blob, np.uint8) for number, blob in enumerate(self.blobs)}
         return Manifest(
             self.files,
             self.folders,
-            self.blobs,
-            _Index(*arrays),
+            SharedArrays(arrays),
             text_field=self.text_field,
             notes=list(self.notes),
         )

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from neumo.data.batches import Batches
 from neumo.data.bucket import Bucketing
 from neumo.data.report import DataReport
-from neumo.data.source import DataSource
+from neumo.data.source import DataSource, Remembering
 from neumo.types.errors import DataError
 
 Ports = Sequence[Sequence[tuple[str, str]]]  # by source: (port of the source, its name here)
@@ -51,6 +52,17 @@ class _Joined:
         batch.setdefault("item", np.array([item["item"] for item in items], dtype=np.int64))
         return batch
 
+    def state(self) -> dict[str, Any]:
+        """Give what a checkpoint must hold of each source, ready for JSON."""
+        states = [source.state() if isinstance(source, Remembering) else None for source in self.sources]
+        return {"sources": states}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Have the batches of the run that wrote this state."""
+        for source, its in zip(self.sources, state["sources"], strict=True):
+            if isinstance(source, Remembering) and its is not None:
+                source.load_state(its)
+
     def name(self, index: int) -> str:
         """Give the names of the items that belong together."""
         parts = zip(self.sources, self.split(index), strict=True)
@@ -88,7 +100,7 @@ class ZipSource(_Joined):
     def __len__(self) -> int:
         return len(self.sources[0])
 
-    def batches(self, epoch: int, *, rank: int = 0, world: int = 1) -> list[list[int]]:
+    def batches(self, epoch: int, *, rank: int = 0, world: int = 1) -> Sequence[Sequence[int]]:
         """Give the batches of the first source."""
         return self.sources[0].batches(epoch, rank=rank, world=world)
 
@@ -185,7 +197,7 @@ class CrossSource(_Joined):
             parts.append(kept[digit])
         return parts[::-1]
 
-    def batches(self, epoch: int, *, rank: int = 0, world: int = 1) -> list[list[int]]:
+    def batches(self, epoch: int, *, rank: int = 0, world: int = 1) -> Batches:
         """Give batches over all combinations."""
         even = np.zeros(len(self))  # no item is longer than another as far as this can tell
         return self.bucketing.batches(even, seed=self.seed, epoch=epoch, rank=rank, world=world)
@@ -224,6 +236,7 @@ def _joined_report(sources: Sequence[DataSource], kept: int) -> DataReport | Non
         mismatches=tuple(found for report in known for found in report.mismatches),
         clipped=tuple(name for report in known for name in report.clipped),
         unknown=next((report.unknown for report in known if report.unknown), {}),
+        quarantined=tuple(row for report in known for row in report.quarantined),
         notes=tuple(dict.fromkeys(note for report in known for note in report.notes)),
     )
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from neumo.data.quarantine import Quarantined
+
 _NAMED = 5  # names that are printed per line of the report; the lists hold all of them
 
 
@@ -48,7 +50,8 @@ class DataReport:
     """Says what became of the entries of a manifest; hours are hours of sound, rates are in Hz.
 
     `checked` counts recordings whose header or samples were read so far; `rates` and `mismatches` are about
-    those. `mismatches` are ordered by size and differ by more than `tolerance` seconds.
+    those. `mismatches` are ordered by size and differ by more than `tolerance` seconds. `quarantined` has one
+    row for each bad item, with what is wrong with it.
 
     >>> print(DataReport(("train.jsonl",), entries=3, kept=3, hours=0.5, hours_kept=0.5).text())
     train.jsonl: 3 entries, 0.50 h
@@ -69,6 +72,7 @@ class DataReport:
     tolerance: float = 0.1
     clipped: tuple[str, ...] = ()
     unknown: dict[str, Any] = field(default_factory=dict)
+    quarantined: tuple[Quarantined, ...] = ()
     notes: tuple[str, ...] = ()
 
     def text(self) -> str:
@@ -129,17 +133,24 @@ class DataReport:
             "tolerance": self.tolerance,
             "clipped": list(self.clipped),
             "unknown": self.unknown,
+            "quarantined": [row.to_json() for row in self.quarantined],
             "notes": list(self.notes),
         }
 
     def save(self, folder: str | Path) -> None:
-        """Write report.txt, report.json and dropped.tsv (reason and name of each) into a folder."""
+        """Write report.txt, report.json and dropped.tsv (reason and name of each) into a folder.
+
+        `quarantine.jsonl` has the bad items, if there are any.
+        """
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         (place / "report.txt").write_text(self.text() + "\n", encoding="utf-8")
         (place / "report.json").write_text(json.dumps(self.to_json(), indent=1), encoding="utf-8")
         rows = [f"{d.reason}\t{name}\n" for d in self.dropped for name in d.names]
         (place / "dropped.tsv").write_text("".join(rows), encoding="utf-8")
+        bad = [json.dumps(row.to_json(), ensure_ascii=False) + "\n" for row in self.quarantined]
+        if bad:
+            (place / "quarantine.jsonl").write_text("".join(bad), encoding="utf-8")
 
 
 def _some(names: tuple[str, ...]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -22,7 +22,7 @@ class DataSource(Protocol):
         """Count the items that take part."""
         ...
 
-    def batches(self, epoch: int, *, rank: int = 0, world: int = 1) -> list[list[int]]:
+    def batches(self, epoch: int, *, rank: int = 0, world: int = 1) -> Sequence[Sequence[int]]:
         """Give the batches of one epoch for one of `world` processes; every process gets as many.
 
         The same seed, epoch, rank and world give the same batches in any process, before and after a resume.
@@ -46,6 +46,19 @@ class DataSource(Protocol):
 
     def report(self) -> DataReport:
         """Say what was dropped, changed and noticed so far."""
+        ...
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """A source that a checkpoint must hold something of, such as which items turned out bad."""
+
+    def state(self) -> dict[str, Any]:
+        """Give what to remember, ready for JSON."""
+        ...
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Have the batches of the run that wrote this state, whatever has happened to the data since."""
         ...
 
 

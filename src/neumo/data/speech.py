@@ -9,12 +9,17 @@ from typing import Any, Literal
 import numpy as np
 
 from neumo.data.audio import ChannelPolicy, RatePolicy, Wanted, read_audio
-from neumo.data.bucket import Bucketing
+from neumo.data.batches import Batches
+from neumo.data.bucket import Bucketing, Budget
+from neumo.data.cache import SampleCache
 from neumo.data.decode import DURATION_TOLERANCE
 from neumo.data.intake import all_bad, take_in, too_many_bad, wanted_of, with_way_out
 from neumo.data.ledger import KINDS, Ledger
 from neumo.data.manifest import Entry, Manifest, read_manifest
+from neumo.data.quarantine import Quarantined, make_state, read_state
 from neumo.data.report import DataReport, Dropped, Mismatch
+from neumo.data.retry import read_patiently
+from neumo.data.share import SharedArrays
 from neumo.data.source import item_rng
 from neumo.data.text import UNKNOWN_POLICIES, UnknownPolicy
 from neumo.types.errors import ConfigError, DataError, did_you_mean
@@ -53,13 +58,17 @@ class SpeechSource:
     `on_bad` "skip" leaves bad recordings out, remembers them for all epochs and all workers, and raises once
     more than `max_bad_share` of them are bad. `check` says how closely to look first: "headers" opens every
     file, "files" sees that it is there, "auto" does the first for up to 5000 entries and the second beyond.
+    `retries` is how often a recording is read again after an error of the system that may pass, such as one
+    of a network drive, before it counts as bad.
 
     Texts: `on_unknown` "raise", "drop_utterance" or "drop_character" for characters that the vocabulary does
     not have; the dropping ones raise when more than `max_unknown_share` of the texts are affected.
     `text_field` names another key for the text.
 
-    Batches: see `Bucketing`; `bucket_window` is 16 batches when shuffling and else 0, which keeps the order
-    of the manifest. `cache` "memory" keeps decoded samples if all of them fit into `cache_limit` bytes.
+    Batches: see `Bucketing`; `max_batch_seconds` and `max_batch_tokens` (ids of the texts) bound the padded
+    size of a batch, and `bucket_window` is 16 batches when shuffling and else 0, which keeps the order of the
+    manifest. `cache` "memory" keeps decoded samples, once for all workers, if all of them fit into
+    `cache_limit` bytes.
     `perturb(samples, rate, rng)` may change the samples of an item, with random numbers that depend on (seed,
     epoch, index) only.
     """
@@ -81,12 +90,14 @@ class SpeechSource:
         max_bad_share: float = 0.1,
         max_unknown_share: float = 0.1,
         max_batch_seconds: float | None = None,
+        max_batch_tokens: int | None = None,
         bucket_window: int | None = None,
         cache: Literal["off", "memory"] = "off",
         cache_limit: int = 1 << 30,
         text_field: str | None = None,
         check: Literal["auto", "headers", "files", "off"] = "auto",
         perturb: Perturb | None = None,
+        retries: int = 2,
         seed: int = 0,
     ) -> None:
         chosen = {
@@ -98,25 +109,28 @@ class SpeechSource:
         }
         _check_choices(chosen, channels)
         window = (16 if shuffle else 0) if bucket_window is None else bucket_window
-        self.bucketing = Bucketing(batch_size, max_batch_seconds, shuffle, window)
+        self.bucketing = Bucketing(
+            batch_size, max_batch_seconds, shuffle, window, _token_budget(max_batch_tokens, vocab)
+        )
         self.wanted = Wanted(rate, on_rate, channels)
         self.vocab = vocab
         self.rate = rate
         self.seed = seed
         self.perturb = perturb
+        self.retries = retries
         self._skips = on_bad == "skip"
         self._on_unknown = on_unknown
         self._shares = (max_bad_share, max_unknown_share)
         self.manifest = _open_manifest(manifest, text_field=text_field, needs_text=vocab is not None)
         self._ledger = Ledger(len(self.manifest))
-        self._messages: dict[int, str] = {}
         self._reasons: list[str] = []
         self._dropped = np.full(len(self.manifest), -1, np.int16)  # position in _reasons, -1 for kept
         self._notes = list(self.manifest.notes)
+        self._layout: tuple[tuple[int, int], Batches] | None = None
         self._take_in(check)
         self._drop_by_duration(min_duration, max_duration)
         self._require_some()
-        self._cache: dict[int, np.ndarray] | None = self._make_cache(cache, cache_limit)
+        self._cache = self._make_cache(cache, cache_limit)
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self._dropped < 0))
@@ -137,11 +151,29 @@ class SpeechSource:
         """Give how many samples each entry of the manifest should have at `rate`, int64 [N]."""
         return np.maximum(1, np.rint(np.nan_to_num(self.seconds) * self.rate)).astype(np.int64)
 
-    def batches(self, epoch: int, *, rank: int = 0, world: int = 1) -> list[list[int]]:
+    @property
+    def seconds(self) -> np.ndarray:
+        """Give how long each entry of the manifest lasts, float64 [N], NaN where nothing is known."""
+        return self._lengths["seconds"]
+
+    @property
+    def text_lengths(self) -> np.ndarray | None:
+        """Give how many ids the text of each entry has, int32 [N], or None without a vocabulary."""
+        return None if self.vocab is None else self._lengths["tokens"]
+
+    def batches(self, epoch: int, *, rank: int = 0, world: int = 1) -> Batches:
         """Give the batches of one epoch for one process: a pure function of seed, epoch, rank and world."""
-        return self.bucketing.batches(
-            self.seconds, seed=self.seed, epoch=epoch, rank=rank, world=world, indices=self.indices
-        )
+        if not 0 <= rank < world:
+            raise ConfigError(f"rank is {rank}, expected 0 to {world - 1}", code="rank")
+        if self._layout is None or self._layout[0] != (epoch, world):
+            lengths = {"seconds": self.seconds}
+            if self.bucketing.budgets:
+                lengths["tokens"] = self._lengths["tokens"]
+            layout = self.bucketing.layout(
+                lengths, seed=self.seed, epoch=epoch, world=world, indices=self.indices
+            )
+            self._layout = (epoch, world), layout  # one process may ask for the batches of several ranks
+        return self._layout[1].of_rank(rank, world)
 
     def item(self, index: int, epoch: int) -> dict[str, Any]:
         """Read one recording: `audio` float32 [T], `item` its index, and with a vocabulary `text` int64 [U].
@@ -151,20 +183,21 @@ class SpeechSource:
         if self._skips and self._ledger.is_bad(index):
             return {}
         try:
-            entry = self.manifest[index]
-            samples = self._samples(index, entry)
-            item: dict[str, Any] = {"audio": samples, "item": index}
-            if self.vocab is not None:
-                item["text"] = np.array(self.vocab.encode(entry.text or "").ids, dtype=np.int64)
+            entry, samples = read_patiently(lambda: self._read(index), self.retries)
         except DataError as error:
             if not self._skips:
                 with_way_out(error)
                 raise
-            self._quarantine(index, error)
+            self._ledger.mark(index, error.code.removeprefix("audio-"), error.what)
+            self._check_share()
             return {}
+        item: dict[str, Any] = {"audio": samples, "item": index}
+        if self.vocab is not None:
+            item["text"] = np.array(self.vocab.encode(entry.text or "").ids, dtype=np.int64)
         if self.perturb is not None:
             rng = item_rng(self.seed, epoch, index)
-            item["audio"] = np.asarray(self.perturb(samples, self.rate, rng), dtype=np.float32)
+            own = samples if samples.flags.writeable else samples.copy()
+            item["audio"] = np.asarray(self.perturb(own, self.rate, rng), dtype=np.float32)
         return item
 
     def collate(self, items: Sequence[dict[str, Any]]) -> dict[str, np.ndarray]:
@@ -206,7 +239,14 @@ class SpeechSource:
 
     def scan(self) -> DataReport:
         """Open the header of every recording now, before the first batch, and report rates and bad files."""
-        intake = take_in(self.manifest, self._ledger, wanted=self.wanted, vocab=None, check="headers")
+        intake = take_in(
+            self.manifest,
+            self._ledger,
+            wanted=self.wanted,
+            vocab=None,
+            check="headers",
+            retries=self.retries,
+        )
         if intake.errors and not self._skips:
             raise all_bad(self.manifest, intake.errors)
         for index, error in intake.errors.items():
@@ -233,15 +273,76 @@ class SpeechSource:
             tolerance=DURATION_TOLERANCE,
             clipped=tuple(self.name(int(i)) for i in np.flatnonzero(ledger.clipped)),
             unknown={} if self.coverage is None else self.coverage.to_json(),
+            quarantined=tuple(self.quarantined),
             notes=tuple(self._notes),
         )
 
+    def quarantine(self, items: Iterable[int | str], reason: str) -> None:
+        """Let items, given by index or name, come out empty from now on; the batches stay what they are."""
+        self._require_skipping("items are to be put in quarantine")
+        for item in items:
+            index = self.manifest.find(item) if isinstance(item, str) else item
+            self._ledger.mark(index, "other", reason)
+        self._check_share()
+
+    @property
+    def quarantined(self) -> list[Quarantined]:
+        """List the bad items that were found so far, by all processes of this machine, by index."""
+        messages = self._ledger.messages()
+        return [
+            Quarantined(
+                index,
+                self.manifest.item_name(index),
+                KINDS[self._ledger.bad[index]],
+                messages.get(index, ""),
+                late=bool(self._dropped[index] < 0),
+            )
+            for index in np.flatnonzero(self._ledger.bad).tolist()
+        ]
+
+    def state(self) -> dict[str, Any]:
+        """Give what a checkpoint must hold, ready for JSON: which items are bad, and which took part."""
+        return make_state(self.quarantined, self._dropped < 0, self.seconds, self.manifest.durations)
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Have the batches of the run that wrote this state, whatever has broken or come back since.
+
+        What the first look found bad then is in no batch; what broke later, or has broken since, stays in its
+        batches and comes out empty. States of several processes add up.
+        """
+        then = read_state(state)
+        if then.bad:
+            self._require_skipping(f"the run that goes on left out {len(then.bad)} bad recordings")
+        if len(then.kept) != len(self.manifest):
+            before, now = len(then.kept), len(self.manifest)
+            self._notes.append(f"the manifest has {now} entries and had {before}: the batches differ")
+            return
+        involved = np.flatnonzero(self._ledger.bad).tolist()
+        for row in then.bad:
+            involved.append(row.index)
+            self._ledger.mark(row.index, row.kind, row.reason)
+        seconds = np.array(self.seconds)
+        for index in involved:
+            seconds[index] = then.measured.get(index, self.manifest.durations[index])
+            if then.kept[index]:
+                self._dropped[index] = -1
+            else:
+                self._drop([index], _bad_reason(KINDS[self._ledger.bad[index]]))
+        self._lengths = SharedArrays({"seconds": seconds, "tokens": self._lengths["tokens"]})
+        self._layout = None
+        self._check_share()
+        self._require_some()
+
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_cache": None if self._cache is None else {}}
+        return {**self.__dict__, "_layout": None}
+
+    def _read(self, index: int) -> tuple[Entry, np.ndarray]:
+        entry = self.manifest[index]
+        return entry, self._samples(index, entry)
 
     def _samples(self, index: int, entry: Entry) -> np.ndarray:
-        if self._cache is not None and index in self._cache:
-            return self._cache[index]
+        if self._cache is not None and (known := self._cache.get(index)) is not None:
+            return known
         wanted = wanted_of(self.wanted, entry)
         wave = read_audio(
             entry.audio,
@@ -256,15 +357,22 @@ class SpeechSource:
         self._ledger.rate[index], self._ledger.seconds[index] = wave.source_rate, wave.seconds
         self._ledger.clipped[index] = wave.clipped > 0
         if self._cache is not None:
-            self._cache[index] = wave.samples
+            self._cache.put(index, wave.samples)
         return wave.samples
 
     def _take_in(self, check: str) -> None:
         if check == "auto":
             check = "headers" if len(self.manifest) <= _CHECK_HEADERS_UP_TO else "files"
-        intake = take_in(self.manifest, self._ledger, wanted=self.wanted, vocab=self.vocab, check=check)
-        self.seconds = intake.seconds
-        self.text_lengths = intake.text_lengths
+        intake = take_in(
+            self.manifest,
+            self._ledger,
+            wanted=self.wanted,
+            vocab=self.vocab,
+            check=check,
+            retries=self.retries,
+        )
+        tokens = np.zeros(0, np.int32) if intake.text_lengths is None else intake.text_lengths
+        self._lengths = SharedArrays({"seconds": intake.seconds, "tokens": tokens})
         self.coverage = intake.coverage
         without = int(np.count_nonzero(np.isnan(self.manifest.durations)))
         if without:
@@ -310,6 +418,7 @@ class SpeechSource:
         if reason not in self._reasons:
             self._reasons.append(reason)
         self._dropped[chosen] = self._reasons.index(reason)
+        self._layout = None
 
     def _require_some(self) -> None:
         if len(self):
@@ -321,28 +430,35 @@ class SpeechSource:
     def _remember(self, index: int, error: DataError) -> None:
         """Mark what the first look found bad, and keep it out of every batch."""
         kind = error.code.removeprefix("audio-")
-        self._ledger.mark(index, "text" if error.code == "text-file" else kind)
-        self._messages.setdefault(index, error.what)
+        self._ledger.mark(index, "text" if error.code == "text-file" else kind, error.what)
         self._drop([index], _bad_reason(KINDS[self._ledger.bad[index]]))
-
-    def _quarantine(self, index: int, error: DataError) -> None:
-        """Mark what turned out bad in the middle of a run; the batches stay as they are."""
-        self._ledger.mark(index, error.code.removeprefix("audio-"))
-        self._messages.setdefault(index, error.what)
-        self._check_share()
 
     def _check_share(self) -> None:
         bad = np.flatnonzero(self._ledger.bad).tolist()
         total = len(self.manifest)
         if len(bad) > self._shares[0] * total:
-            raise too_many_bad(self.manifest, bad, self._messages, total, self._shares[0])
+            raise too_many_bad(self.manifest, bad, self._ledger.messages(), total, self._shares[0])
 
-    def _make_cache(self, cache: str, limit: int) -> dict[int, np.ndarray] | None:
+    def _require_skipping(self, why: str) -> None:
+        if not self._skips:
+            raise ConfigError(
+                f"{why}, and on_bad is 'raise'",
+                code="quarantine",
+                why="Only a source that skips bad recordings can go on without them.",
+                fixes=['on_bad="skip"'],
+            )
+
+    def _make_cache(self, cache: str, limit: int) -> SampleCache | None:
         if cache == "off":
             return None
-        need = int(self.frames[self.indices].sum()) * 4
+        frames = np.where(self._dropped < 0, self.frames, 0)
+        need = SampleCache.size_of(frames)
         if need <= limit:
-            return {}
+            try:
+                return SampleCache(frames)
+            except OSError as error:
+                self._notes.append(f"samples are not cached: {error.strerror or error}")
+                return None
         self._notes.append(
             f"samples are not cached: they take {need / 1e9:.1f} GB, cache_limit is {limit / 1e9:.1f} GB"
         )
@@ -350,7 +466,7 @@ class SpeechSource:
 
     def _dropped_entries(self) -> list[Dropped]:
         """List what was left out: by filters, by the first look, and in the middle of the run."""
-        bad = self._ledger.bad
+        bad, messages = self._ledger.bad, self._ledger.messages()
         groups = [
             (reason, np.flatnonzero((self._dropped == n) & (bad == 0)))
             for n, reason in enumerate(self._reasons)
@@ -360,13 +476,9 @@ class SpeechSource:
         for reason, indices in groups:
             if len(indices):
                 hours = float(np.nansum(self.seconds[indices])) / 3600
-                names = tuple(self._account(int(index)) for index in indices)
+                names = tuple(_account(self.name(int(i)), messages.get(int(i))) for i in indices)
                 dropped.append(Dropped(reason, len(indices), hours, names))
         return dropped
-
-    def _account(self, index: int) -> str:
-        message = self._messages.get(index)
-        return self.name(index) + (f": {message}" if message else "")
 
     def _mismatches(self) -> list[Mismatch]:
         said, lasts = self.manifest.durations, self._ledger.seconds
@@ -374,6 +486,16 @@ class SpeechSource:
         found = np.flatnonzero((lasts > 0) & (off > DURATION_TOLERANCE))
         order = found[np.argsort(-off[found], kind="stable")]
         return [Mismatch(self.name(int(i)), float(said[i]), float(lasts[i])) for i in order]
+
+
+def _token_budget(most: int | None, vocab: Vocab | None) -> tuple[Budget, ...]:
+    if most is not None and vocab is None:
+        raise ConfigError("max_batch_tokens counts the ids of texts, and there is no vocab", code="vocab")
+    return () if most is None else (Budget(most, of=("tokens",)),)
+
+
+def _account(name: str, message: str | None) -> str:
+    return name + (f": {message}" if message else "")
 
 
 def _bad_reason(kind: str) -> str:
