@@ -6,8 +6,8 @@ import errno
 import json as json_text
 import os
 import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from neumo.engine.callbacks import Callback
     from neumo.engine.factory import NeuralFactory
     from neumo.engine.train import TrainResult
+    from neumo.graph.rules import Finding
     from neumo.graph.yaml import Recipe
 
 MODEL = "model.neumo"
@@ -34,6 +35,30 @@ def train(
         Path | None, typer.Option("--folder", help="Where log, checkpoints and model go; else runs/NAME.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the training in the folder.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check all, read the data, make one step; write nothing.")
+    ] = False,
+    max_time: Annotated[
+        str | None, typer.Option("--max-time", metavar="TIME", help="Save and stop after 45m, 2h, 1h30m.")
+    ] = None,
+    processes: Annotated[
+        int, typer.Option("--processes", metavar="N", help="Processes on this machine, one a GPU.")
+    ] = 1,
+    nodes: Annotated[
+        str, typer.Option("--nodes", metavar="N", help="Machines that run this command; 1:4 for up to four.")
+    ] = "1",
+    rendezvous: Annotated[
+        str | None, typer.Option("--rendezvous", metavar="HOST:PORT", help="Where the machines meet.")
+    ] = None,
+    rendezvous_here: Annotated[
+        bool | None, typer.Option("--rendezvous-here/--no-rendezvous-here", help="HOST is this machine.")
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option("--address", help="This machine as the others see it, if its name fails.")
+    ] = None,
+    restarts: Annotated[
+        int, typer.Option("--restarts", metavar="N", help="How often dead processes are begun anew.")
+    ] = 3,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")] = False,
 ) -> None:
     """Train the graph of a recipe and save the model.
@@ -41,40 +66,124 @@ def train(
     First comes the report of the data: what was read, what was left out and why. The folder then holds the
     recipe as it was run, the log (metrics.jsonl), the checkpoints, and at the end model.neumo. A training
     that was interrupted goes on with --resume, as if nothing had happened.
+
+    With --processes the training is divided among processes, and goes on from the last checkpoint when one of
+    them dies. With --nodes the same command runs on several machines, which meet at --rendezvous.
     """
+    from neumo.cli.launch import minutes_of, run_launched
+    from neumo.engine.launch import Launch
+
+    how = Launch(
+        processes=processes,
+        nodes=nodes,
+        rendezvous=rendezvous,
+        restarts=restarts,
+        here=rendezvous_here,
+        address=address,
+    )
+    limit = [f"train.max_minutes={minutes_of(max_time):g}"] if max_time is not None else []
+    asked = _Asked(recipe, [*(overrides or []), *limit], folder, resume, json)
+    checked = _check(asked)
+    if dry_run:
+        _dry_run(checked, json=json)
+    elif how.several:
+        run_launched(how)
+    else:
+        _train(asked, checked)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the command line asks for."""
+
+    recipe: str
+    overrides: list[str]
+    folder: Path | None
+    resume: bool
+    json: bool
+
+    @property
+    def again(self) -> str:
+        """The command that goes on with this training."""
+        folder = ["--folder", str(self.folder)] if self.folder is not None else []
+        return shlex.join(["neumo", "train", self.recipe, *self.overrides, *folder, "--resume"])
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A recipe that was read and checked, where it is to be run, and what to say on the way."""
+
+    recipe: Recipe
+    folder: Path
+    resume: str
+    findings: Mapping[str, list[Finding]]
+    say: Callable[[str], Any]
+
+
+def _check(asked: _Asked) -> _Checked:
+    """Refuse what can be known before anything is trained."""
     from neumo.cli.check import check_findings, say_findings
+    from neumo.engine.launch import launched_rank, restarted
     from neumo.engine.recipe import read_actions, trained_graph
     from neumo.graph.yaml import load_recipe
 
-    loaded = load_recipe(recipe, overrides or [])
+    loaded = load_recipe(asked.recipe, asked.overrides)
     actions = read_actions(loaded)
     findings = check_findings(loaded, actions)
-    folder = folder or actions.factory.folder or default_folder(recipe)
-    wanted = "auto" if resume else actions.train.resume
-    _check_folder(folder, resume=resume, wanted=wanted)
-    say = _silent if json else typer.echo
+    folder = asked.folder or actions.factory.folder or default_folder(asked.recipe)
+    resume = "auto" if asked.resume or restarted() else actions.train.resume
+    if not restarted():
+        _check_folder(folder, resume=asked.resume, wanted=resume)
+    say = _silent if asked.json or launched_rank() else typer.echo
     trained = trained_graph(loaded, actions)  # its warnings are notes of the training
     say_findings({name: found for name, found in findings.items() if name != trained}, say)
-    if resume and (kept := keep_earlier_recipe(loaded, folder)):
+    return _Checked(loaded, folder, resume, findings, say)
+
+
+def _train(asked: _Asked, checked: _Checked) -> None:
+    from neumo.engine.launch import launched_rank
+
+    recipe, folder, say = checked.recipe, checked.folder, checked.say
+    first = launched_rank() == 0
+    if asked.resume and first and (kept := keep_earlier_recipe(recipe, folder)):
         say(f"note: the recipe is not the one that this training began with; that one is now {kept}")
     try:
         outcome = train_recipe(
-            loaded,
+            recipe,
             folder,
             name=folder.name,
             say=say,
-            progress=False if json else None,
-            resume=wanted,
+            progress=False if asked.json or not first else None,
+            resume=checked.resume,
         )
     except KeyboardInterrupt:
-        again = shlex.join(
-            ["neumo", "train", recipe, *(overrides or []), "--folder", str(folder), "--resume"]
-        )
-        typer.echo(f"to go on from the last checkpoint: {again}", err=True)
+        typer.echo(f"to go on from the last checkpoint: {asked.again}", err=True)
         raise
-    if json:
-        found = {name: [finding.to_json() for finding in each] for name, each in findings.items()}
+    if asked.json and first:
+        found = {name: [finding.to_json() for finding in each] for name, each in checked.findings.items()}
         typer.echo(json_text.dumps({**outcome.to_json(), "findings": found}, ensure_ascii=False, indent=2))
+
+
+def _dry_run(checked: _Checked, *, json: bool) -> None:
+    """Read the data, make one step on a batch made from the types, and tell what the training would be."""
+    from neumo.cli.check import run_once
+    from neumo.engine.prepare import foresee
+    from neumo.engine.recipe import make_factory, read_actions, trained_graph, training_options
+
+    recipe, say = checked.recipe, checked.say
+    actions = read_actions(recipe)
+    factory = make_factory(recipe, folder=None, progress=False)
+    reports = data_reports(recipe, factory)
+    for report in reports.values():
+        say(report.text())
+    runs = run_once(recipe, actions)
+    graph = recipe.graph(trained_graph(recipe, actions))
+    foresight = foresee(factory, graph, training_options(recipe, actions))
+    for line in [*(f"ran {each}" for each in runs), *foresight.lines(), "nothing was written"]:
+        say(line)
+    if json:
+        data = {name: report.to_json() for name, report in reports.items()}
+        typer.echo(json_text.dumps({**asdict(foresight), "data": data}, ensure_ascii=False, indent=2))
 
 
 def keep_earlier_recipe(recipe: Recipe, folder: Path) -> Path | None:
@@ -170,6 +279,7 @@ def train_recipe(
     callbacks: Sequence[Callback] = (),
 ) -> Outcome:
     """Report the data of a recipe, train it in a run folder, and save the model that comes of it."""
+    from neumo.engine.launch import launched_rank
     from neumo.engine.recipe import make_factory, read_actions, run_train, trained_weights
     from neumo.hub.bundle import save_model, usable_graphs
 
@@ -186,7 +296,7 @@ def train_recipe(
         factory.load(recipe.graph(actions.train.graph or "train"), trained_weights(folder, "best"))
     reports = data_reports(recipe, factory)  # with what was left out in the meantime
     model = None
-    if usable:
+    if usable and not launched_rank():
         model = save_model(folder / MODEL, recipe, factory, card=_card(name, result, reports))
     say(str(result))
     say(f"saved {model} ({model.stat().st_size / 1e6:.1f} MB)" if model else f"checkpoints in {folder}")

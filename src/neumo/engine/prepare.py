@@ -107,6 +107,48 @@ def train(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> TrainR
     return _result(training, factory.folder, saved.path if saved is not None else None)
 
 
+@dataclass(frozen=True)
+class Foresight:
+    """What a training would be: its length, its weights, and on what it would compute."""
+
+    steps: int
+    steps_per_epoch: int
+    batches_per_step: int
+    processes: int
+    parameters: int
+    trained: int
+    notes: list[str]
+
+    def lines(self) -> list[str]:
+        """Say it in words."""
+        spread = f", over {self.processes} processes" if self.processes > 1 else ""
+        return [
+            f"{self.steps:,} steps, {self.steps_per_epoch:,} an epoch, {self.batches_per_step} batches each"
+            + spread,
+            f"{self.parameters:,} weights, of which {self.trained:,} are trained",
+            *self.notes,
+        ]
+
+
+def foresee(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> Foresight:
+    """Check a training as `train` does and tell what it would be; nothing is trained or written."""
+    subject = _subject(factory, graph, options)
+    world = factory.session.world
+    batches = settle_batches(options.batches_per_step, None, world.size)
+    an_epoch = count_windows(subject.source, 0, world, batches)
+    limits = [options.max_steps, options.epochs * an_epoch if options.epochs is not None else None]
+    modules = subject.plan.modules.values()
+    return Foresight(
+        steps=min(limit for limit in limits if limit is not None),
+        steps_per_epoch=an_epoch,
+        batches_per_step=batches,
+        processes=world.size,
+        parameters=factory.session.count_parameters(*modules),
+        trained=factory.session.count_parameters(*modules, trainable_only=True),
+        notes=subject.notes,
+    )
+
+
 class Evaluators:
     """Evaluates graphs while a training goes on, with the averaged weights; each graph is prepared once."""
 

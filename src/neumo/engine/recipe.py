@@ -32,6 +32,7 @@ from neumo.engine.preflight import find_loss
 from neumo.engine.recipe_check import check_best, place_of, placed
 from neumo.engine.recipe_kinds import read_kind
 from neumo.engine.schedules import SCHEDULES, Schedule
+from neumo.engine.strategies import STRATEGIES, Strategy
 from neumo.engine.verify import Verify
 from neumo.engine.weight_names import check_heads, check_modules
 from neumo.graph.yaml import Recipe, raise_all
@@ -50,7 +51,7 @@ Keys: TypeAlias = tuple[str | int, ...]  # the way to a value of a recipe
 
 @dataclass(frozen=True, kw_only=True)
 class FactorySettings:
-    """The section `factory`: the arguments of `NeuralFactory`."""
+    """The section `factory`: the arguments of `NeuralFactory`; `strategy` names its `kind`, DDP or FSDP."""
 
     backend: str = "torch"
     device: str = "auto"
@@ -62,6 +63,7 @@ class FactorySettings:
     workers: int = 0
     allow: tuple[Allowance, ...] = ()
     compile: bool | str | tuple[str, ...] | Compile | None = None
+    strategy: Any = None
 
     def __post_init__(self) -> None:
         for name in ("seed", "workers"):
@@ -142,6 +144,7 @@ class TrainSettings:
     epochs: int | None = None
     max_steps: int | None = None
     max_minutes: float | None = None
+    batches_per_step: int | None = None
     clip: float | None = None
     larc: LARC | None = None
     ema: float | EMA | None = None
@@ -197,6 +200,7 @@ class Actions:
     evaluate: EvaluationSettings
     optimizer: Optimizer | None
     schedule: Schedule | None
+    strategy: Strategy | None = None
 
 
 def read_actions(recipe: Recipe) -> Actions:
@@ -216,6 +220,7 @@ def read_actions(recipe: Recipe) -> Actions:
         recipe.section("evaluate", EvaluationSettings),
         read_kind(recipe, "optimizer", OPTIMIZERS),
         read_kind(recipe, "schedule", SCHEDULES),
+        read_kind(recipe, "strategy", STRATEGIES, "factory"),
     )
     raise_all(_mistakes(recipe, actions), str(recipe.path or "the recipe"))
     return actions
@@ -236,6 +241,7 @@ def section_mistakes(recipe: Recipe) -> list[NeumoError]:
         lambda: recipe.section("train", TrainSettings),
         lambda: read_kind(recipe, "optimizer", OPTIMIZERS),
         lambda: read_kind(recipe, "schedule", SCHEDULES),
+        lambda: read_kind(recipe, "strategy", STRATEGIES, "factory"),
         lambda: recipe.section("evaluate", EvaluationSettings),
         lambda: recipe.section("factory", FactorySettings),
     ]
@@ -361,9 +367,16 @@ def make_factory(recipe: Recipe, **changes: Any) -> NeuralFactory:
     """Make the factory of a recipe; `changes` are arguments that go before those of the recipe."""
     from neumo.engine.factory import NeuralFactory
 
-    factory = NeuralFactory(**{**_plain(read_actions(recipe).factory), **changes})
+    actions = read_actions(recipe)
+    given: dict[str, Any] = {**_plain(actions.factory), "strategy": actions.strategy, **changes}
+    factory = NeuralFactory(**given)
     factory.check_precisions(*recipe.graphs.values())
     return factory
+
+
+def training_options(recipe: Recipe, actions: Actions) -> TrainOptions:
+    """Make the arguments of `NeuralFactory.train` out of a recipe."""
+    return _options(recipe, actions, None, ())
 
 
 def run_train(
@@ -383,7 +396,8 @@ def run_train(
     maker = factory if factory is not None else make_factory(recipe)
     if maker.folder is not None:
         maker.folder.mkdir(parents=True, exist_ok=True)
-        save_recipe(recipe, maker.folder / RECIPE)
+        if maker.session.world.rank == 0:
+            save_recipe(recipe, maker.folder / RECIPE)
     for tie in actions.train.ties:
         maker.tie(graph, tie.weight, tie.to, transpose=tie.transpose)
     if actions.train.freeze:
@@ -439,6 +453,7 @@ def _options(
         epochs=settings.epochs,
         max_steps=settings.max_steps,
         max_minutes=settings.max_minutes,
+        batches_per_step=settings.batches_per_step,
         clip=settings.clip,
         larc=settings.larc,
         ema=settings.ema,

@@ -17,8 +17,8 @@ Kinds = Mapping[str, type[Any]]
 _INSIDE: Final[Mapping[str, Kinds]] = {"others": OTHERS}  # fields that name a kind of their own
 
 
-def read_kind(recipe: Recipe, key: str, kinds: Kinds) -> Any:
-    """Read `train.<key>`: a mapping with a `kind`, or the kind alone.
+def read_kind(recipe: Recipe, key: str, kinds: Kinds, section: str = "train") -> Any:
+    """Read `train.<key>`, or that of another section: a mapping with a `kind`, or the kind alone.
 
     >>> from neumo.engine.optimizers import OPTIMIZERS
     >>> asked = {"optimizer": {"kind": "Muon", "others": {"kind": "AdamW", "lr": 0.002}}}
@@ -27,12 +27,12 @@ def read_kind(recipe: Recipe, key: str, kinds: Kinds) -> Any:
 
     Raises `ConfigError` with all mistakes, each at its place: no kind, an unknown one, unknown settings.
     """
-    node = _node(recipe, key)
+    node = _node(recipe, section, key)
     if node is None or node.data is None:
         return None
     scope = Scope(recipe.folder, dict(recipe.vocabs))
     try:
-        made = _read(node, kinds, scope, f"train.{key}")
+        made = _read(node, kinds, scope, f"{section}.{key}")
     except Spoilt:
         made = None
     raise_all(scope.problems, str(recipe.path or "the recipe"))
@@ -69,12 +69,12 @@ def _read(node: Node, kinds: Kinds, scope: Scope, label: str) -> Any:
     return make(made, values, written, scope, label)
 
 
-def _node(recipe: Recipe, key: str) -> Node | None:
+def _node(recipe: Recipe, section: str, key: str) -> Node | None:
     tree = recipe.tree
-    section: Node | None = tree.data.get("train") if tree is not None else None
-    if section is None:
-        section = node_of(recipe.actions.get("train") or {}, str(recipe.path or "the recipe"))
-    return section.data.get(key) if section.is_map else None
+    node: Node | None = tree.data.get(section) if tree is not None else None
+    if node is None:
+        node = node_of(recipe.actions.get(section) or {}, str(recipe.path or "the recipe"))
+    return node.data.get(key) if node.is_map else None
 
 
 def _near(kind: object, kinds: Kinds) -> Any:
