@@ -24,6 +24,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, cast
 
+from neumo.engine import faults
 from neumo.types.errors import CheckpointError
 
 STATE: Final = "state.json"
@@ -74,16 +75,30 @@ class CheckpointStore:
             hidden.mkdir()
             whole = _fill(hidden, state, files)
             self._publish(hidden, final)
-        except OSError as error:
+        except BaseException as error:
             shutil.rmtree(hidden, ignore_errors=True)
-            raise _cannot_write(final, error) from error
+            self.tidy()
+            if isinstance(error, OSError):
+                raise _cannot_write(final, error) from error
+            raise
         return Saved(final, whole)
+
+    def check_room(self, step: int) -> None:
+        """Raise `CheckpointError` if the disk has less room than the newest checkpoint takes."""
+        paths = self.paths()
+        if not paths:
+            return
+        need = sum(path.stat().st_size for path in paths[0].rglob("*") if path.is_file())
+        free = shutil.disk_usage(self.folder).free
+        if free < need:
+            what = f"it takes about {need / 1e6:.1f} MB, and {free / 1e6:.1f} MB are free"
+            raise _cannot_write(self.folder / f"step-{step:08d}", OSError(errno.ENOSPC, what))
 
     def _publish(self, hidden: Path, final: Path) -> None:
         aside = self.folder / f".replaced-{final.name}"
         if final.exists():
-            final.rename(aside)  # a kill between the two renames is undone by `tidy`
-        hidden.rename(final)
+            _rename(final, aside)  # a kill between the two renames is undone by `tidy`
+        _rename(hidden, final)
         _flush_folder(self.folder)
         shutil.rmtree(aside, ignore_errors=True)
 
@@ -154,7 +169,7 @@ class CheckpointStore:
                 hidden = (
                     self.folder / f".writing-{path.name}"
                 )  # renamed first: a half removed one is never read
-                path.rename(hidden)
+                _rename(path, hidden)
                 shutil.rmtree(hidden, ignore_errors=True)
 
 
@@ -173,12 +188,14 @@ def _fill(folder: Path, state: Mapping[str, Any], files: Mapping[str, Writer]) -
     for name, write in files.items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)
+        faults.reach("write")
         digests[name] = write(path) or digest_of(path)
         _flush(path)
     for inner in {(folder / name).parent for name in files} - {folder}:
         _flush_folder(inner)
     whole = {**state, "files": digests}
     whole["checksum"] = _state_digest(whole)
+    faults.reach("write")
     (folder / STATE).write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
     _flush(folder / STATE)
     _flush_folder(folder)
@@ -219,7 +236,13 @@ def _state_digest(state: Mapping[str, Any]) -> str:
     return sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
+def _rename(path: Path, target: Path) -> None:
+    faults.reach("rename")
+    path.rename(target)
+
+
 def _flush(path: Path) -> None:
+    faults.reach("flush")
     with path.open("rb+") as file:
         os.fsync(file.fileno())
 
@@ -227,6 +250,7 @@ def _flush(path: Path) -> None:
 def _flush_folder(path: Path) -> None:
     if os.name == "nt":  # Windows cannot open a folder; its renames are journalled
         return
+    faults.reach("flush")
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
