@@ -203,7 +203,7 @@ class TorchSession:
         ours = {id(module) for module in self._modules(trained.modules).values()}
         modules = list(self._modules(plan.modules).values())
         idle = [module for module in modules if id(module) not in ours]
-        with self._gathered(), observing(modules, idle, self.place.device):
+        with self._gathered(), observing(modules, idle, self.place.device), self.place.float32():
             reseed(self.place.device, seed)
             yield
 
