@@ -15,6 +15,7 @@ from neumo.types.errors import CheckpointError
 
 MODEL_SUFFIX: Final = ".neumo"
 LEARNED: Final = "neumo.learned"  # what the modules of a weights file learned, as JSON, in its metadata
+_ARRAYS: Final = ("average.safetensors", "average.shards", "weights.safetensors", "weights.shards")
 _MEMBER: Final = "weights.safetensors"  # of a model file
 
 
@@ -23,8 +24,8 @@ def weights_file(path: Path) -> Generator[Path]:
     """Give the safetensors file that a path means, for as long as it is read.
 
     Of a run folder that is its newest whole checkpoint, of a checkpoint its averaged weights if it has them,
-    of a model file (`.neumo`) a copy of its weights, once all of its checksums hold. Raises
-    `CheckpointError`.
+    of a model file (`.neumo`) a copy of its weights, once all of its checksums hold. Weights that were
+    written in parts are a folder of such files. Raises `CheckpointError`.
     """
     if path.suffix != MODEL_SUFFIX or path.is_dir():
         yield _in_folder(path)
@@ -42,6 +43,8 @@ def learned_in(file: Path) -> Any:
 
     The file is one that a backend has read. Raises `CheckpointError` where the metadata is no JSON.
     """
+    if file.is_dir():
+        return _learned_beside(file)
     with file.open("rb") as stream:  # a safetensors file begins with the length of its header, and the header
         header: Any = json.loads(stream.read(int.from_bytes(stream.read(8), "little")))
     text: Any = header.get("__metadata__", {}).get(LEARNED)
@@ -69,10 +72,9 @@ def _in_folder(path: Path) -> Path:
     if not path.is_dir():
         return path
     if (path / STATE).is_file():
-        state = CheckpointStore(path.parent).read(path).state
-        return path / next(
-            name for name in ("average.safetensors", "weights.safetensors") if name in state["files"]
-        )
+        files = CheckpointStore(path.parent).read(path).state["files"]
+        whole = {name.partition("/")[0] for name in files}  # a folder of parts stands for one file
+        return path / next(name for name in _ARRAYS if name in whole)
     saved, _ = CheckpointStore(path / "checkpoints").newest()
     if saved is None:
         raise CheckpointError(f"{path} has no checkpoint", code="checkpoint-missing")
