@@ -190,7 +190,7 @@ class Precisions:
             if isinstance(override.key, str) and "." in override.key and id(override) not in self._met:
                 fits = [name for name in names if fnmatchcase(name, head)]
                 if fits:
-                    raise _no_layer(override.key, fits[0], [])
+                    raise _no_layer(override.key, " and ".join(fits), [])
 
     def say_unused(self, module: nn.Module) -> None:
         """Warn, once, of layers that a run did not call: what reads their weights takes no notice of them."""
