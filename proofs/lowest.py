@@ -20,7 +20,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-FOR_USERS = [name for name, needs in EXTRAS.items() if needs and name not in ("all", "dev")]
+FOR_USERS = [
+    name
+    for name, needs in EXTRAS.items()
+    if needs and name != "dev" and not any(need.startswith("neumo[") for need in needs)
+]
 
 # What is done with an installation: a recipe is checked; with `asr` a sound is written, read and resampled.
 USE_CORE = ["-m", "neumo", "check", str(ROOT / "src" / "neumo" / "asr" / "recipes" / "digits.yaml")]
