@@ -305,6 +305,23 @@ def test_loaded_state_has_the_kinds_devices_and_shapes_that_it_had(spec):
             )
 
 
+@pytest.mark.parametrize("spec", EVERY)
+def test_weights_of_several_precisions_train_together(spec):
+    kinds = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+    weights = {f"body.{kind}": nn.Parameter(torch.randn(4, 3, dtype=kind)) for kind in kinds}
+    weights["head.bias"] = nn.Parameter(torch.ones(3))
+    optimizer = build_optimizer(spec, weights)
+    before = {name: weight.detach().clone() for name, weight in weights.items()}
+    for _ in range(3):
+        for weight in weights.values():
+            weight.grad = torch.randn_like(weight)
+        optimizer.step()
+    for name, weight in weights.items():
+        assert weight.isfinite().all()
+        assert weight.dtype is before[name].dtype
+        assert not torch.equal(weight, before[name])
+
+
 def test_plain_numbers_in_the_state_come_back_as_what_they_were():
     class Counting(torch.optim.SGD):
         pass
