@@ -1,0 +1,92 @@
+"""Averaging the weights of checkpoints, which is often better than any of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+from neumo.engine.backend import Session, Setup, find_backend
+from neumo.engine.checkpoint import CheckpointStore, step_of
+from neumo.engine.weight_files import LEARNED, learned_in, weights_file
+from neumo.types.errors import CheckpointError, ConfigError
+
+AVERAGED: Final = "averaged.safetensors"  # in a run folder
+
+
+def average_checkpoints(
+    folder: str | Path,
+    *,
+    last: int | None = None,
+    best: int | None = None,
+    paths: Sequence[str | Path] = (),
+    out: str | Path | None = None,
+    session: Session | None = None,
+) -> Path:
+    """Write the mean of the weights of some checkpoints of a run to a file, and return its path.
+
+    `average_checkpoints("runs/first", last=5)` takes the 5 newest, `best=5` the 5 with the best figures by
+    `Evaluate(best=...)`, `paths` those that are named; 5 newest ones if nothing is said. The file is
+    `averaged.safetensors` in the run folder if `out` names no other; `factory.load(graph, path)` reads it.
+
+    Weights and statistics are averaged in double precision (Izmailov et al. 2018; the last checkpoints of one
+    training, as in Vaswani et al. 2017, section 6.1), counters are those of the newest checkpoint. Of a
+    checkpoint with averaged weights those are taken, as when it is loaded. Every file is verified. Raises
+    `ConfigError` if there are fewer checkpoints than asked for, and `CheckpointError` if one is damaged or of
+    another model.
+    """
+    run = Path(folder)
+    chosen = choose_checkpoints(run, last=last, best=best, paths=paths)
+    target = Path(out) if out is not None else run / AVERAGED
+    worker = session if session is not None else find_backend("torch").open_session(Setup(device="cpu"))
+    with ExitStack() as stack:
+        files = [stack.enter_context(weights_file(path)) for path in chosen]
+        learned = learned_in(files[-1])
+        notes = {LEARNED: json.dumps(learned), "neumo.averaged": ", ".join(path.name for path in chosen)}
+        worker.average(files, target, notes=notes)
+    return target
+
+
+def choose_checkpoints(
+    run: Path, *, last: int | None = None, best: int | None = None, paths: Sequence[str | Path] = ()
+) -> list[Path]:
+    """Choose checkpoints of a run folder, the oldest first; raises `ConfigError` if there are too few."""
+    if sum((last is not None, best is not None, bool(paths))) > 1:
+        raise ConfigError("give one of last, best and paths", code="average", fixes=["last=5", "best=5"])
+    if paths:
+        return sorted((Path(path) for path in paths), key=lambda path: (step_of(path), str(path)))
+    count = best if best is not None else last if last is not None else 5
+    if count < 1:
+        raise ConfigError(f"the average of {count} checkpoints is none", code="average", fixes=["last=5"])
+    store = CheckpointStore(run / "checkpoints")
+    known = store.paths()
+    if not known:
+        raise CheckpointError(f"{run} has no checkpoint", code="checkpoint-missing")
+    if best is not None:
+        scores = _scores(store.read(known[0]).state)
+        ranked = sorted((path for path in known if path.name in scores), key=lambda path: scores[path.name])
+        word, option = "with a figure", "keep_best"
+    else:
+        ranked, word, option = known, "of the newest", "keep_last"
+    if len(ranked) < count:
+        raise ConfigError(
+            f"the average of {count} checkpoints was asked for, and {run} has {len(ranked)} {word}",
+            code="average",
+            details=[f"it has {', '.join(path.name for path in reversed(known))}"],
+            fixes=[
+                *([f"{'best' if best is not None else 'last'}={len(ranked)}"] if ranked else []),
+                f"Checkpoint({option}={count}) keeps enough of them",
+            ],
+        )
+    return sorted(ranked[:count], key=step_of)
+
+
+def _scores(state: dict[str, Any]) -> dict[str, float]:
+    """How good the checkpoints of a run are, by name; smaller is better."""
+    found: dict[str, float] = {}
+    for key, kept in state.get("callbacks", {}).items():
+        if key.startswith("Checkpoint-"):
+            found |= kept.get("scores", {})
+    return found
