@@ -113,7 +113,40 @@ class Program(Protocol):
         ...
 
 
-class Trainer(Protocol):
+class TrainedState(Protocol):
+    """What a training changes, the weights and all beside them: saved, loaded and left behind as a whole."""
+
+    def hold(self, names: Collection[str]) -> None:
+        """Keep weights, by `module.name`, as they are until this is called again without them."""
+        ...
+
+    def writers(self, folder: Path) -> dict[str, Writer]:
+        """Return what writes each array file of a checkpoint in this folder, by file name.
+
+        All processes call it; the files are for the first one to write.
+        """
+        ...
+
+    def scalars(self) -> dict[str, Any]:
+        """Return what is not an array, ready for JSON."""
+        ...
+
+    def load(self, folder: Path, scalars: Mapping[str, Any]) -> None:
+        """Go on from the files of a checkpoint."""
+        ...
+
+    def averaged(self) -> AbstractContextManager[None]:
+        """Put the averaged weights in the place of the trained ones for a while; nothing happens without
+        EMA.
+        """
+        ...
+
+    def finish(self) -> None:
+        """Leave the averaged weights, if there are any, in the modules for good."""
+        ...
+
+
+class Trainer(TrainedState, Protocol):
     """Updates the weights of one program, and saves and loads all that a training needs to go on."""
 
     @property
@@ -158,10 +191,9 @@ class Trainer(Protocol):
         """Go on from the files of a checkpoint."""
         ...
 
-    def averaged(self) -> AbstractContextManager[None]:
-        """Put the averaged weights in the place of the trained ones for a while; nothing happens without
-        EMA.
-        """
+    @property
+    def parts(self) -> Mapping[str, Trainer]:
+        """The trainers, each for its own loss and weights."""
         ...
 
     def finish(self) -> None:
@@ -310,6 +342,10 @@ class Session(Protocol):
     def load(self, modules: Mapping[str, NeuralModule], path: Path, *, partial: bool) -> list[str]:
         """Read the weights of some modules from a safetensors file; as `load_weights`."""
         ...
+    def average(self, files: Sequence[Path], path: Path, *, notes: Mapping[str, str]) -> None:
+        """Write the mean of the weights in safetensors files to another one; raises `CheckpointError`."""
+        ...
+
 
 
 class Backend(Protocol):

@@ -18,6 +18,7 @@ from neumo.backends.torch.compile import Compiler
 from neumo.backends.torch.device import choose_place, supported
 from neumo.backends.torch.execute import TorchProgram
 from neumo.backends.torch.loader import TorchReader, to_tensor
+from neumo.backends.torch.mean import mean_of
 from neumo.backends.torch.memory import is_about_memory, too_large
 from neumo.backends.torch.parallel.shards import whole
 from neumo.backends.torch.parallel.strategy import Division
@@ -396,6 +397,10 @@ def _say_not_numbers(tensors: Mapping[str, Tensor]) -> None:
 
 
 def _without_memory(spec: NeuralModule) -> nn.Module | None:
+    def average(self, files: Sequence[Path], path: Path, *, notes: Mapping[str, str]) -> None:
+        """Write the mean of the weights in safetensors files to another one."""
+        write_tensors(path, mean_of(files), notes)
+
     """Make the shapes of a module and no numbers; None for one whose code reads numbers while it is made."""
     try:
         with torch.random.fork_rng(devices=[]), torch.device("meta"):
