@@ -7,7 +7,7 @@ from neumo.backends.torch.device import choose_place
 from neumo.backends.torch.float32 import float32_products
 from neumo.backends.torch.save import read_tensors
 from neumo.backends.torch.training.average import Average
-from neumo.engine import EMA, AdamW
+from neumo.engine import EMA, LAMB, AdamW, NovoGrad
 from neumo.engine.precision import LEVELS, read_precision
 from neumo.graph.graph import Graph
 from neumo.types import BackendError
@@ -288,3 +288,19 @@ def test_a_bf16_run_with_averages_that_was_cut_in_two_is_the_same_run(tmp_path):
     assert np.array_equal(
         cut.weights(again)["line.linear.weight"], whole.weights(train)["line.linear.weight"]
     )
+
+
+@pytest.mark.parametrize("optimizer", [AdamW(lr=0.02), NovoGrad(lr=0.02), LAMB(lr=0.02)])
+def test_going_on_in_another_precision_is_said(tmp_path, optimizer):
+    def notes(epochs, **options):
+        maker = factory(folder=tmp_path, **options)
+        return maker.train(line_graphs()[0], epochs=epochs, optimizer=optimizer).notes
+
+    notes(1)
+    assert not [note for note in notes(2) if "goes on in" in note]
+    own = notes(3, precision="bf16", precisions={"line": "fp64"})
+    assert "the training goes on in bf16, line in fp64, and was in fp32" in own
+    assert "the training goes on in pure-bf16, and was in bf16, line in fp64" in notes(
+        4, precision="pure-bf16"
+    )
+    assert "the training goes on in fp32, and was in pure-bf16" in notes(5)

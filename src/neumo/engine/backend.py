@@ -215,6 +215,11 @@ class Session(Protocol):
         ...
 
     @property
+    def precision(self) -> str:
+        """Name the precision, and those of modules that have one of their own."""
+        ...
+
+    @property
     def advice(self) -> Sequence[str]:
         """Say what may help against numbers that are not finite, beside what helps everywhere."""
         ...

@@ -105,6 +105,9 @@ def restore(training: Training, callbacks: Sequence[Callback], saved: Saved) -> 
             f"{state.get('processes', 1)} processes trained before, now {run.world.size}; "
             f"a step goes on using {before} batches"
         )
+    precision = training.session.precision
+    if (past := state.get("precision", precision)) != precision:
+        run.note(f"the training goes on in {precision}, and was in {past}")
     if planned != state["total_steps"]:
         before = state["total_steps"]
         run.note(f"the training now has {planned} steps, and had {before}: the schedule differs from here on")
@@ -123,6 +126,7 @@ def whole_state(
         "callbacks": {
             key: callback.state() for key, callback in zip(_keys(callbacks), callbacks, strict=True)
         },
+        "precision": training.session.precision,
         "versions": {"python": platform.python_version(), **versions},
     }
 

@@ -110,6 +110,12 @@ class TorchSession:
         return [known.spec for known in self._built.values()]
 
     @property
+    def precision(self) -> str:
+        """Name the precision, and those of modules that have one of their own."""
+        own = [f"{each.label} in {each.precision}" for each in self.precisions.overrides]
+        return ", ".join([self.place.precision, *own])
+
+    @property
     def advice(self) -> Sequence[str]:
         """Say what may help against numbers that are not finite, beside what helps everywhere."""
         ends = "fp16 ends at 65504: precision='bf16' has the range of fp32"

@@ -178,4 +178,15 @@ def load_optimizer(
             device = weight.device if id(weight) in fused else value.device
             optimizer.state[weight][entry] = value.to(device, copy=True)
         else:
-            optimizer.state[weight][entry] = divided(value, weight).to(weight.device, copy=True)
+            dtype = _state_dtype(value, weight)
+            optimizer.state[weight][entry] = divided(value, weight).to(weight.device, dtype, copy=True)
+
+
+def _state_dtype(value: Tensor, weight: Tensor) -> torch.dtype:
+    """The dtype in which an optimizer keeps a state, which may have been saved by a run of another precision:
+    that of the weight, but for figures of whole tensors, which are float32 beside weights of half precision.
+    """
+    half = weight.dtype in (torch.bfloat16, torch.float16)
+    if not value.is_floating_point() or (half and value.dtype == weight.dtype):
+        return value.dtype
+    return torch.float32 if half and value.shape != weight.shape else weight.dtype
