@@ -7,17 +7,16 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, cast
 
+from neumo.engine.callbacks.evaluate import figures as figures
 from neumo.engine.preflight import find_loss
 from neumo.graph.rules import Finding, Purpose, find, find_between
 from neumo.graph.yaml import Recipe
-from neumo.types import Loss
 from neumo.types.errors import ConfigError, GraphError, NeumoError, did_you_mean
 
 if TYPE_CHECKING:
     from neumo.engine.recipe import Actions
     from neumo.graph.graph import Graph
-    from neumo.graph.module import Metric, NeuralModule
-    from neumo.graph.value import Value
+    from neumo.graph.module import NeuralModule
     from neumo.graph.yaml.read import Node, YamlPlace
 
 
@@ -59,23 +58,6 @@ def frozen_modules(graph: Graph, freeze: Iterable[str]) -> list[NeuralModule]:
     ]
 
 
-def figures(graph: Graph) -> list[str] | None:
-    """Name the figures that an evaluation of a graph gives; None if a metric does not tell before it runs.
-
-    Metrics tell by the result of nothing at all; losses are figures by the name of their output.
-    """
-    names: list[tuple[str, str]] = []  # (output, figure)
-    for output, value in graph.outputs.items():
-        if value.step.module.role == "metric":
-            told = _figures_of(cast("Metric", value.step.module))
-            if told is None:
-                return None
-            names += [(output, figure) for figure in told]
-    plain = [figure for _, figure in names]
-    shown = [figure if plain.count(figure) == 1 else f"{output}.{figure}" for output, figure in names]
-    return [*shown, *(output for output, value in graph.outputs.items() if _is_loss(value))]
-
-
 def check_best(recipe: Recipe, actions: Actions) -> None:
     """Raise `ConfigError` for a `best` that the evaluation does not give."""
     for number, asked in enumerate(actions.train.evaluations(recipe)):
@@ -110,17 +92,6 @@ def check_early_stop(recipe: Recipe, actions: Actions) -> None:
             details=[f"they give {', '.join(known) or 'nothing'}"],
             fixes=did_you_mean(stop.metric, known),
         )
-
-
-def _figures_of(metric: Metric) -> list[str] | None:
-    try:
-        return list(metric.start().result())
-    except Exception:
-        return None  # a metric of a user's own that has nothing to say about nothing
-
-
-def _is_loss(value: Value) -> bool:
-    return isinstance(value.type.element, Loss)
 
 
 def place_of(recipe: Recipe, *keys: str | int, named_in: str = "") -> YamlPlace | str | None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from neumo.engine.callbacks.callback import Callback
 from neumo.engine.callbacks.rhythm import one_rhythm
+from neumo.types import Loss
+from neumo.types.errors import ConfigError
 
 if TYPE_CHECKING:
     from neumo.engine.run import Run
     from neumo.graph.graph import Graph
+    from neumo.graph.module import Metric
+    from neumo.graph.value import Value
 
 
 class Evaluate(Callback):
@@ -38,6 +43,11 @@ class Evaluate(Callback):
         self.name = name
         self._last = -1
 
+    @property
+    def prefix(self) -> str:
+        """What stands in front of its figures: its name, if it has one."""
+        return f"{self.name}." if self.name else ""
+
     def on_step_end(self, run: Run) -> None:
         """Evaluate if the step asks for it."""
         if self.every_steps and run.step % self.every_steps == 0:
@@ -57,11 +67,10 @@ class Evaluate(Callback):
         if self._last == run.step:
             return
         self._last = run.step
-        prefix = f"{self.name}." if self.name else ""
-        metrics = {prefix + key: value for key, value in run.evaluate(self.graph).items()}
-        run.measure(metrics)
+        metrics = {self.prefix + key: value for key, value in run.evaluate(self.graph).items()}
+        run.measure(metrics, by=self.graph)
         if self.best is not None:
-            run.judge(prefix + self.best, largest=self.largest)
+            run.judge(self.prefix + self.best, largest=self.largest)
 
     def state(self) -> dict[str, Any]:
         """Remember the last step that was evaluated."""
@@ -70,3 +79,45 @@ class Evaluate(Callback):
     def load(self, state: dict[str, Any]) -> None:
         """Go on from a checkpoint."""
         self._last = state["last"]
+
+
+def check_figures(evaluations: Sequence[Evaluate]) -> None:
+    """Raise `ConfigError` where two graphs give a figure of one name: the later would hide the earlier."""
+    known: dict[str, Evaluate] = {}
+    for each in evaluations:
+        for figure in figures(each.graph) or ():
+            other = known.setdefault(each.prefix + figure, each)
+            if other.graph is not each.graph:
+                raise ConfigError(
+                    f"graphs {other.graph.name!r} and {each.graph.name!r} both give {each.prefix + figure!r}",
+                    code="metric",
+                    fixes=[f"Evaluate(graph, name={each.graph.name!r}) puts a name in front of its figures"],
+                )
+
+
+def figures(graph: Graph) -> list[str] | None:
+    """Name the figures that an evaluation of a graph gives; None if a metric does not tell before it runs.
+
+    Metrics tell by the result of nothing at all; losses are figures by the name of their output.
+    """
+    names: list[tuple[str, str]] = []  # (output, figure)
+    for output, value in graph.outputs.items():
+        if value.step.module.role == "metric":
+            told = _figures_of(cast("Metric", value.step.module))
+            if told is None:
+                return None
+            names += [(output, figure) for figure in told]
+    plain = [figure for _, figure in names]
+    shown = [figure if plain.count(figure) == 1 else f"{output}.{figure}" for output, figure in names]
+    return [*shown, *(output for output, value in graph.outputs.items() if _is_loss(value))]
+
+
+def _figures_of(metric: Metric) -> list[str] | None:
+    try:
+        return list(metric.start().result())
+    except Exception:
+        return None  # a metric of a user's own that has nothing to say about nothing
+
+
+def _is_loss(value: Value) -> bool:
+    return isinstance(value.type.element, Loss)
