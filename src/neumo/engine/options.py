@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from neumo.engine.callbacks import Callback, Checkpoint, Evaluate
+from neumo.engine.callbacks.evaluate import check_figures
 from neumo.engine.optimizers import EMA, LARC, OPTIMIZERS, AdamW, Optimizer
 from neumo.engine.precision import LossScale, read_loss_scale
 from neumo.engine.schedules import ScheduleLike
@@ -85,6 +86,7 @@ class TrainOptions:
                 f"train: nonfinite={self.nonfinite!r} is neither 'raise' nor 'skip'",
                 code="train",
                 fixes=did_you_mean(str(self.nonfinite), get_args(NonFinite)),
+        check_figures(self.evaluations())
             )
         if self.optimizer is not None and not isinstance(
             cast(Any, self.optimizer), tuple(OPTIMIZERS.values())

@@ -168,6 +168,7 @@ class Run:
                 code="folder",
                 fixes=["NeuralFactory(folder='runs/first')"],
             )
+        self._measurers: dict[str, Graph] = {}  # metric -> the graph that gives it
         return CheckpointStore(self.folder / "checkpoints")
 
     def listen(self, callbacks: Iterable[Callback]) -> None:
@@ -223,7 +224,7 @@ class Run:
         return self.values(asked)[0]
 
     def values(self, *asked: Asked) -> list[Any]:
-        """Compute values of the training graph for the batch of now, as numpy arrays, when they are asked for.
+        """Compute values of the training graph for the batch of now, as numpy arrays, when asked for.
 
         Values are named by outputs, by a step and a port such as "encoder.features", or are given themselves.
         They are there from the start of a batch to the end of its step, with the weights of now, in the modes
@@ -240,8 +241,8 @@ class Run:
             )
         if self.world.size > 1 and self._listening is not None and self._listening.only_first:
             raise ConfigError(
-                f"{type(self._listening).__name__} runs in the first process only, and values are computed by "
-                "all of them",
+                f"{type(self._listening).__name__} runs in the first process only, "
+                "and values are computed by all of them",
                 code="values",
                 fixes=["only_first = False, and write only where run.first"],
             )
@@ -265,8 +266,10 @@ class Run:
         """Evaluate a graph now, with the averaged weights if there are any."""
         return self._evaluate(graph)
 
-    def measure(self, metrics: Mapping[str, float]) -> None:
-        """Record figures that were measured at this step."""
+    def measure(self, metrics: Mapping[str, float], *, by: Graph | None = None) -> None:
+        """Record figures that were measured at this step; raises `ConfigError` if another graph gives one."""
+        if by is not None:
+            self._check_measurer(metrics, by)
         self.metrics.update(metrics)
         self.measured.update(dict.fromkeys(metrics, self.step))
         if self.epoch_is_over:
@@ -303,6 +306,16 @@ class Run:
         """Return all of this that a resumed training needs, ready for JSON."""
         return {
             "step": self.step,
+    def _check_measurer(self, metrics: Iterable[str], graph: Graph) -> None:
+        for name in metrics:
+            other = self._measurers.setdefault(name, graph)
+            if other is not graph:
+                raise ConfigError(
+                    f"graphs {other.name!r} and {graph.name!r} both give {name!r}",
+                    code="metric",
+                    fixes=[f"Evaluate(graph, name={graph.name!r}) puts a name in front of its figures"],
+                )
+
             "epoch": self.position.epoch,
             "batch": self.position.batch,
             "seed": self.seed,
