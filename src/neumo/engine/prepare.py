@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,8 +21,9 @@ from neumo.engine.preflight import (
     loss_count,
     rule_notes,
 )
-from neumo.engine.resume import find_checkpoint, restore, whole_state
+from neumo.engine.resume import find_checkpoint, restore
 from neumo.engine.run import Run
+from neumo.engine.saving import Saver, restore_source
 from neumo.engine.schedules import Factor, as_factor
 from neumo.engine.stage import Stage
 from neumo.engine.tracking import CSV, LossLogger, Progress, Provenance
@@ -71,6 +72,8 @@ def train(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> TrainR
     if factory.folder is not None and world.rank == 0:
         factory.folder.mkdir(parents=True, exist_ok=True)
     _check_folder(factory, options)
+    if saved is not None:
+        restore_source(subject.source, saved.state.get("data"))
     evaluators = Evaluators(factory, trainer)
     display = None if factory.progress is False or world.rank else Progress(bar=factory.progress)
     run = _run(factory, subject, options, evaluators, display, saved)
@@ -84,7 +87,7 @@ def train(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> TrainR
     run.listen(callbacks)
     steps = [call.step for call in subject.plan.steps]
     modules = subject.plan.modules
-    run.saver = _saver(training, callbacks, lambda: learned_state(modules, steps, factory.frozen))
+    run.saver = Saver(training, callbacks, lambda: learned_state(modules, steps, factory.frozen))
     about_data = _about_data(factory, subject)
     for text in [*subject.notes, *passed, *about_data]:
         run.note(text)
@@ -316,19 +319,6 @@ def _training(
         bad_limit=options.bad_limit,
         max_steps=options.max_steps,
     )
-
-
-def _saver(
-    training: Training, callbacks: Sequence[Callback], learned: Callable[[], dict[str, Any]]
-) -> Callable[[], None]:
-    def save() -> None:
-        training.count_infeasible()
-        state = {**whole_state(training, callbacks, training.session.versions), "learned": learned()}
-        files = training.trainer.writers(training.run.checkpoints.folder)
-        if training.run.first:
-            training.run.checkpoints.write(training.run.step, state, files)
-
-    return save
 
 
 def _result(training: Training, folder: Path | None, resumed_from: Path | None) -> TrainResult:

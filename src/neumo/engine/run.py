@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from neumo.engine.callbacks import Callback
     from neumo.engine.callbacks.samples import Sample
     from neumo.engine.evaluate import Evaluation
+    from neumo.engine.saving import Saver
     from neumo.engine.stage import Asked, Stage
     from neumo.graph.graph import Graph
 
@@ -129,7 +130,7 @@ class Run:
         self.stopped = ""
         self.asked = ""  # why this process wants to stop; agreed upon with the others
         self.epoch_is_over = False
-        self.saver: Callable[[], None] | None = None
+        self.saver: Saver | None = None
         self.stage: Stage | None = None
         self._evaluate = evaluate
         self._say = say
@@ -297,10 +298,13 @@ class Run:
             self.history.pop()
         self.history.append(row)
 
-    def save(self) -> None:
-        """Save a checkpoint now."""
-        if self.saver is not None:
-            self.saver()
+    def save(self, *, must: bool = False) -> bool:
+        """Save a checkpoint now, and say whether that was possible; all processes call it.
+
+        A disk that refuses is noted. Raises `CheckpointError` if it refuses again and again, or if the
+        checkpoint `must` be saved because there is no later one.
+        """
+        return self.saver is not None and self.saver(must=must)
 
     def state(self) -> dict[str, Any]:
         """Return all of this that a resumed training needs, ready for JSON."""

@@ -16,7 +16,8 @@ class Checkpoint(Callback):
     """Saves checkpoints every so many epochs or steps, whenever there is a new best one, and at the end.
 
     The `keep_last` newest and the `keep_best` best ones are kept; what is best is said by
-    `Evaluate(best=...)`.
+    `Evaluate(best=...)`. While the disk is full the training goes on, and the next checkpoint is another try;
+    it ends with an error after three that failed, or if the last one cannot be written.
     """
 
     order: ClassVar[int] = 90
@@ -52,21 +53,21 @@ class Checkpoint(Callback):
     def on_action_end(self, run: Run) -> None:
         """Save the last weights, unless that was just done."""
         if run.moved and self._saved != (run.step, run.position.epoch):
-            self._save(run)
+            self._save(run, must=True)
 
     def _is_new_best(self, run: Run) -> bool:
         return self.keep_best > 0 and run.best is not None and run.best.step == run.step and run.best.is_new
 
-    def _save(self, run: Run) -> None:
-        self._saved = (run.step, run.position.epoch)
+    def _save(self, run: Run, *, must: bool = False) -> None:
         name = f"step-{run.step:08d}"
         if run.best is not None and run.measured.get(run.best.metric) == run.step:
             value = run.metrics[run.best.metric]
             self.scores[name] = -value if run.best.largest else value
         if run.best is not None:
             run.best.is_new = False
-        run.save()
-        self._tidy(run)
+        if run.save(must=must):
+            self._saved = (run.step, run.position.epoch)
+            self._tidy(run)
 
     def _tidy(self, run: Run) -> None:
         paths = run.checkpoints.paths()
