@@ -24,6 +24,7 @@ from neumo.engine.optimizers import Muon as Muon
 from neumo.engine.optimizers import NovoGrad as NovoGrad
 from neumo.engine.plan import Plan as Plan
 from neumo.engine.plan import compile_plan as compile_plan
+from neumo.engine.phases import Phase as Phase
 from neumo.engine.precision import LossScale as LossScale
 from neumo.engine.run import Run as Run
 from neumo.engine.schedules import WSD as WSD

@@ -19,6 +19,7 @@ from neumo.types.errors import BackendError, did_you_mean
 
 if TYPE_CHECKING:
     from neumo.data.source import DataSource
+    from neumo.engine.callbacks.profile import Timed
     from neumo.engine.checkpoint import Writer
     from neumo.engine.compile import Compile
     from neumo.engine.optimizers import EMA, LARC, Optimizer
@@ -78,6 +79,7 @@ class TrainingSetup:
     """How a trainer updates the weights: optimizer, clipping by global norm, averaging.
 
     `loss` and `count` name wanted values of the plan: the loss, and how many things it is the mean over.
+    `trains` names the weights that are updated, as `module.name`: all that the plan has, if it is None.
     """
 
     loss: str
@@ -87,6 +89,7 @@ class TrainingSetup:
     larc: LARC | None = None
     ema: EMA | None = None
     loss_scale: LossScale | None = None
+    trains: Collection[str] | None = None
 
 
 class Reader(Protocol):
@@ -172,32 +175,34 @@ class Trainer(TrainedState, Protocol):
         """
         ...
 
-    def hold(self, names: Collection[str]) -> None:
-        """Keep weights, by `module.name`, as they are until this is called again without them."""
+    def explain(self, error: Exception) -> Exception:
+        """Turn an error of a step into one that says what failed: a module, or another process."""
         ...
 
-    def writers(self, folder: Path) -> dict[str, Writer]:
-        """Return what writes each array file of a checkpoint in this folder, by file name.
 
-        All processes call it; the files are for the first one to write.
-        """
-        ...
-
-    def scalars(self) -> dict[str, Any]:
-        """Return what is not an array, ready for JSON."""
-        ...
-
-    def load(self, folder: Path, scalars: Mapping[str, Any]) -> None:
-        """Go on from the files of a checkpoint."""
-        ...
+class PhasedTrainer(TrainedState, Protocol):
+    """Several trainers over the modules of one training, by the names of their phases."""
 
     @property
     def parts(self) -> Mapping[str, Trainer]:
         """The trainers, each for its own loss and weights."""
         ...
 
-    def finish(self) -> None:
-        """Leave the averaged weights, if there are any, in the modules for good."""
+    @property
+    def notes(self) -> Sequence[str]:
+        """Say which weights several of them train."""
+        ...
+
+
+class Profiler(Protocol):
+    """Profiles the steps between its making and `finish`."""
+
+    def step(self) -> None:
+        """Say that a step has ended."""
+        ...
+
+    def finish(self, trace: Path | None) -> tuple[list[Timed], list[Timed]]:
+        """Write the trace, and return the times of modules and of operations; without a trace just stop."""
         ...
 
 
@@ -260,12 +265,22 @@ class Session(Protocol):
         """Prepare to train the weights that the plan calls."""
         ...
 
+    def phased(
+        self, programs: Mapping[str, Program], plan: Plan, setups: Mapping[str, TrainingSetup]
+    ) -> PhasedTrainer:
+        """Prepare to train with several optimizers, by name; `plan` has the modules of all programs."""
+        ...
+
     def set_modes(self, plan: Plan, held: Collection[str] = ()) -> None:
         """Put modules in the modes of training; what is frozen, or held, computes as in evaluation."""
         ...
 
     def observing(self, plan: Plan, trained: Plan, seed: int) -> AbstractContextManager[None]:
         """Compute a plan beside a training step, in its modes and without gradients, and leave no trace."""
+        ...
+
+    def profiler(self, plan: Plan) -> Profiler:
+        """Profile what the modules of a plan compute from now on."""
         ...
 
     def inference(self, plan: Plan, seed: int) -> AbstractContextManager[Callable[[int], None]]:
@@ -344,13 +359,13 @@ class Session(Protocol):
         """Read the arrays of a safetensors file, as arrays of the framework; raises `CheckpointError`."""
         ...
 
-    def load(self, modules: Mapping[str, NeuralModule], path: Path, *, partial: bool) -> list[str]:
-        """Read the weights of some modules from a safetensors file; as `load_weights`."""
-        ...
     def average(self, files: Sequence[Path], path: Path, *, notes: Mapping[str, str]) -> None:
         """Write the mean of the weights in safetensors files to another one; raises `CheckpointError`."""
         ...
 
+    def load(self, modules: Mapping[str, NeuralModule], path: Path, *, partial: bool) -> list[str]:
+        """Read the weights of some modules from a safetensors file; as `load_weights`."""
+        ...
 
 
 class Backend(Protocol):

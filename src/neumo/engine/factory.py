@@ -16,6 +16,7 @@ from neumo.engine.evaluate import Evaluation, Evaluator
 from neumo.engine.infer import check_mapping, infer
 from neumo.engine.optimizers import EMA, LARC, Optimizer
 from neumo.engine.options import NonFinite, TrainOptions, check_allowances
+from neumo.engine.phases import Alternate, Phase
 from neumo.engine.precision import (
     LossScale,
     Override,
@@ -174,6 +175,8 @@ class NeuralFactory:
         nonfinite: NonFinite = "skip",
         bad_limit: int = 10,
         callbacks: Sequence[Callback] = (),
+        phases: Sequence[Phase] = (),
+        alternate: Alternate = "steps",
     ) -> TrainResult:
         """Train the weights that a loss depends on, and return what came of it.
 
@@ -187,6 +190,9 @@ class NeuralFactory:
         `Evaluate(...)` with another rhythm. With a run folder, checkpoints are written after each epoch or
         as `checkpoint` says, and `resume="auto"` goes on from the newest whole one; "never" starts anew,
         and a path goes on from there.
+
+        `phases` are several optimizers, each with a loss and modules of its own: they take turns step by step
+        (`alternate="steps"`), or all of them update on each batch, one after the other ("batch").
 
         A step whose loss or gradient is not finite changes nothing: `nonfinite="raise"` stops there, "skip"
         leaves it out, counts and names its utterances, and stops after `bad_limit` of them in a row.
@@ -211,6 +217,8 @@ class NeuralFactory:
             nonfinite=nonfinite,
             bad_limit=bad_limit,
             callbacks=callbacks,
+            phases=phases,
+            alternate=alternate,
         )
         return train(self, as_graph(graph), options)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 from neumo.engine.callbacks import Callback, Checkpoint, Evaluate
 from neumo.engine.callbacks.evaluate import check_figures
 from neumo.engine.optimizers import EMA, LARC, OPTIMIZERS, AdamW, Optimizer
+from neumo.engine.phases import Alternate, Cycle, Phase, check_phases
 from neumo.engine.precision import LossScale, read_loss_scale
 from neumo.engine.schedules import ScheduleLike
 from neumo.types.errors import ConfigError, did_you_mean
@@ -17,6 +18,8 @@ from neumo.types.errors import ConfigError, did_you_mean
 if TYPE_CHECKING:
     from neumo.graph.graph import Graph
     from neumo.graph.value import Value
+
+_OWN: Final = ("optimizer", "schedule", "clip", "larc", "ema")  # what each phase may say for itself
 
 NonFinite = Literal["raise", "skip"]
 Allowance = Literal["emulated-bf16", "fp16-on-cpu", "graph-breaks"]
@@ -68,6 +71,8 @@ class TrainOptions:
     nonfinite: NonFinite = "skip"
     bad_limit: int = 10
     callbacks: Sequence[Callback] = ()
+    phases: Sequence[Phase] = ()
+    alternate: Alternate = "steps"
 
     def __post_init__(self) -> None:
         if self.epochs is None and self.max_steps is None:
@@ -81,12 +86,12 @@ class TrainOptions:
             if value is not None and not value > 0:
                 raise ConfigError(f"train: {name}={value!r} is not above 0", code="train")
         _ = self.scaling
+        check_figures(self.evaluations())
         if self.nonfinite not in get_args(NonFinite):
             raise ConfigError(
                 f"train: nonfinite={self.nonfinite!r} is neither 'raise' nor 'skip'",
                 code="train",
                 fixes=did_you_mean(str(self.nonfinite), get_args(NonFinite)),
-        check_figures(self.evaluations())
             )
         if self.optimizer is not None and not isinstance(
             cast(Any, self.optimizer), tuple(OPTIMIZERS.values())
@@ -98,13 +103,33 @@ class TrainOptions:
                     f"use {', '.join(OPTIMIZERS)} of neumo.engine: they name no weights, the factory does"
                 ],
             )
-        if self.larc is not None:
-            self.larc.check(self.update_rule)
+        check_phases(self.phases, self.alternate)
+        for rules in self.rules() if self.phases else [self]:
+            if rules.larc is not None:
+                rules.larc.check(rules.update_rule)
 
     @property
     def update_rule(self) -> Optimizer:
         """The optimizer, AdamW if none is given."""
         return self.optimizer if self.optimizer is not None else AdamW()
+
+    @property
+    def cycle(self) -> Cycle:
+        """Which phases update in which step."""
+        return Cycle.of(self.phases, self.alternate) if self.phases else Cycle()
+
+    def rules(self) -> list[TrainOptions]:
+        """How weights are updated: as it is said here, or for each phase with what it says itself."""
+        if not self.phases:
+            return [self]
+        return [
+            replace(
+                self,
+                phases=(),
+                **{name: own for name in _OWN if (own := getattr(phase, name)) is not None},
+            )
+            for phase in self.phases
+        ]
 
     @property
     def scaling(self) -> LossScale | None:

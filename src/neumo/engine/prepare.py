@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from neumo.engine.aims import COUNT, Aim, divide_weights, feed_places, find_aims, whole_plan
 from neumo.engine.backend import TrainingSetup
 from neumo.engine.callbacks import Callback, TimeLimit
-from neumo.engine.plan import Plan, compile_plan, needed_steps
+from neumo.engine.plan import Plan, needed_steps
 from neumo.engine.preflight import (
     check_trainable,
     data_step,
     exclude_infeasible,
-    find_loss,
-    infeasible_flags,
     listed,
-    loss_count,
     rule_notes,
 )
 from neumo.engine.resume import find_checkpoint, restore
@@ -27,7 +26,7 @@ from neumo.engine.saving import Saver, restore_source
 from neumo.engine.schedules import Factor, as_factor
 from neumo.engine.stage import Stage
 from neumo.engine.tracking import CSV, LossLogger, Progress, Provenance
-from neumo.engine.train import Training, TrainResult
+from neumo.engine.train import Part, Training, TrainResult
 from neumo.engine.verify import make_guards
 from neumo.engine.windows import count_windows, settle_batches
 from neumo.graph.learned import check_learned, learn, learned_state, restore_learned
@@ -36,7 +35,7 @@ from neumo.types.errors import ConfigError
 
 if TYPE_CHECKING:
     from neumo.data.source import DataSource
-    from neumo.engine.backend import Reader, Trainer
+    from neumo.engine.backend import Reader, TrainedState, Trainer
     from neumo.engine.checkpoint import Saved
     from neumo.engine.evaluate import Evaluation, Evaluator
     from neumo.engine.factory import NeuralFactory
@@ -44,18 +43,14 @@ if TYPE_CHECKING:
     from neumo.engine.world import World
     from neumo.graph.graph import Graph
 
-COUNT: Final = "count"  # among the wanted values: how many things the loss is the mean over
-
 
 @dataclass(frozen=True)
 class Subject:
-    """What is trained: the loss of a graph, the data that feeds it, and the plan that computes it."""
+    """What is trained: losses of a graph, the data that feeds them, and the plan that computes them all."""
 
-    loss: str
+    aims: Sequence[Aim]
     source: DataSource
     plan: Plan
-    flags: int  # how many of the wanted values, behind the loss, flag utterances that a loss left out
-    counts: bool  # whether the loss says how many things it is the mean over
     notes: list[str]
     excluded: dict[str, str]  # reason -> the sentence that says what was left out for it
 
@@ -67,7 +62,7 @@ def train(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> TrainR
     world = factory.session.world
     factory.check_precisions(graph, *(evaluation.graph for evaluation in options.evaluations()))
     subject = _subject(factory, graph, options)
-    trainer = _trainer(factory, subject, options)
+    trainer, updating = _trainers(factory, subject, options)
     saved, passed = find_checkpoint(factory.folder, options.resume, world)
     if factory.folder is not None and world.rank == 0:
         factory.folder.mkdir(parents=True, exist_ok=True)
@@ -78,12 +73,12 @@ def train(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> TrainR
     display = None if factory.progress is False or world.rank else Progress(bar=factory.progress)
     run = _run(factory, subject, options, evaluators, display, saved)
     run.stage = Stage(factory, graph, subject.plan, subject.source, trainer)
-    factor = _factor(subject, options, run)
-    callbacks = _callbacks(factory, options, display, factor)
+    parts = _parts(subject, options, run, updating)
+    callbacks = _callbacks(factory, options, display, [part.factor for part in parts])
     reader = factory.session.reader(
         subject.source, [feed.port for feed in subject.plan.feeds], factory.workers
     )
-    training = _training(factory, subject, options, trainer, reader, run, factor)
+    training = _training(factory, subject, options, trainer, reader, run, parts)
     run.listen(callbacks)
     steps = [call.step for call in subject.plan.steps]
     modules = subject.plan.modules
@@ -155,7 +150,7 @@ def foresee(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> Fore
 class Evaluators:
     """Evaluates graphs while a training goes on, with the averaged weights; each graph is prepared once."""
 
-    def __init__(self, factory: NeuralFactory, trainer: Trainer) -> None:
+    def __init__(self, factory: NeuralFactory, trainer: TrainedState) -> None:
         self._factory = factory
         self._trainer = trainer
         self._known: dict[int, tuple[Graph, Evaluator]] = {}
@@ -194,51 +189,66 @@ def _about_data(factory: NeuralFactory, subject: Subject) -> list[str]:
 
 
 def _subject(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> Subject:
-    name, loss = find_loss(graph, options.loss)
-    steps = needed_steps(graph, [loss])
+    aims = find_aims(graph, options.loss, options.phases)
+    losses = [aim.value for aim in aims]
+    steps = needed_steps(graph, losses)
     check_trained(graph, steps)
     factory.settle()
     check_learned(steps)
     data = data_step(graph, steps)
-    flags = infeasible_flags(steps)
-    count = loss_count(loss)
-    wanted = {name: loss, **{f"infeasible-{n}": flag for n, flag in enumerate(flags)}}
-    plan = compile_plan(graph, wanted if count is None else {**wanted, COUNT: count})
+    plan = whole_plan(graph, aims)
     factory.session.build(plan.modules)
-    check_trainable(factory.session, graph, loss, frozen=factory.frozen)
+    for loss in losses:
+        check_trainable(factory.session, graph, loss, frozen=factory.frozen)
+    if options.phases:
+        aims = divide_weights(factory.session, aims, plan, f"graph {graph.name!r}")
     source = factory.source(data.module)
     modules = plan.modules.values()
-    rules = rule_notes(factory.session, graph, loss, built=modules, frozen=factory.frozen)
+    rules = [
+        note
+        for loss in losses
+        for note in rule_notes(factory.session, graph, loss, built=modules, frozen=factory.frozen)
+    ]
     for evaluation in options.evaluations():
         factory.check(evaluation.graph)
-    notes = [*factory.session.notes, *rules]
+    notes = [*factory.session.notes, *dict.fromkeys(rules)]
     cores = os.cpu_count() or 1
     if factory.workers > cores:
         notes.append(f"{factory.workers} worker processes read data on {cores} cores: fewer may be faster")
-    return Subject(
-        name,
-        source,
-        plan,
-        len(flags),
-        count is not None,
-        notes,
-        exclude_infeasible(graph, steps, source, data),
-    )
+    return Subject(aims, source, plan, notes, exclude_infeasible(graph, steps, source, data))
 
 
-def _trainer(factory: NeuralFactory, subject: Subject, options: TrainOptions) -> Trainer:
+def _trainers(
+    factory: NeuralFactory, subject: Subject, options: TrainOptions
+) -> tuple[TrainedState, list[Trainer]]:
+    """Prepare what updates the weights: one optimizer, or those of several phases."""
     session = factory.session
-    program = session.program(subject.plan, make_guards(subject.plan, factory.verify, session.to_numpy))
-    setup = TrainingSetup(
-        loss=subject.loss,
-        count=COUNT if subject.counts else None,
-        optimizer=options.update_rule,
-        clip=options.clip,
-        larc=options.larc,
-        ema=options.average,
-        loss_scale=options.scaling,
+    setups = [
+        TrainingSetup(
+            loss=aim.loss,
+            count=COUNT if aim.counts else None,
+            trains=aim.trains,
+            loss_scale=options.scaling,
+            optimizer=rules.update_rule,
+            clip=rules.clip,
+            larc=rules.larc,
+            ema=rules.average,
+        )
+        for aim, rules in zip(subject.aims, options.rules(), strict=True)
+    ]
+    programs = [
+        session.program(aim.plan, make_guards(aim.plan, factory.verify, session.to_numpy))
+        for aim in subject.aims
+    ]
+    if not options.phases:
+        trainer = session.trainer(programs[0], subject.plan, setups[0])
+        return trainer, [trainer]
+    names = [aim.name for aim in subject.aims]
+    phased = session.phased(
+        dict(zip(names, programs, strict=True)), subject.plan, dict(zip(names, setups, strict=True))
     )
-    return session.trainer(program, subject.plan, setup)
+    subject.notes.extend(phased.notes)
+    return phased, [phased.parts[name] for name in names]
 
 
 def _run(
@@ -276,15 +286,31 @@ def _check_folder(factory: NeuralFactory, options: TrainOptions) -> None:
         )
 
 
-def _factor(subject: Subject, options: TrainOptions, run: Run) -> Factor:
-    def steps_per_epoch() -> int:
-        return count_windows(subject.source, 0, run.world, run.batches_per_step)
+def _parts(subject: Subject, options: TrainOptions, run: Run, updating: Sequence[Trainer]) -> list[Part]:
+    """What each optimizer does, and when: a schedule counts the updates of its own one."""
+    cycle = options.cycle
 
-    return as_factor(options.schedule, run.total_steps, steps_per_epoch)
+    def updates_per_epoch(number: int) -> int:
+        steps = count_windows(subject.source, 0, run.world, run.batches_per_step)
+        return cycle.updates(number, before=steps)
+
+    return [
+        Part(
+            trainer=trainer,
+            factor=as_factor(
+                rules.schedule, cycle.updates(n, before=run.total_steps), partial(updates_per_epoch, n)
+            ),
+            lr=rules.update_rule.lr,
+            feeds=feed_places(subject.plan, aim.plan) if options.phases else None,
+            flags=range(1, 1 + aim.flags),
+            name=aim.name,
+        )
+        for n, (aim, rules, trainer) in enumerate(zip(subject.aims, options.rules(), updating, strict=True))
+    ]
 
 
 def _callbacks(
-    factory: NeuralFactory, options: TrainOptions, display: Progress | None, factor: Factor
+    factory: NeuralFactory, options: TrainOptions, display: Progress | None, factors: Sequence[Factor]
 ) -> list[Callback]:
     ours: list[Callback] = [Provenance(), *options.evaluations(), LossLogger(), CSV()]
     ours += options.checkpoints(factory.folder)
@@ -292,8 +318,7 @@ def _callbacks(
         ours.append(TimeLimit(options.max_minutes))
     if display is not None:
         ours.append(display)
-    if isinstance(factor, Callback):  # a schedule that follows a metric
-        ours.append(factor)
+    ours += [factor for factor in factors if isinstance(factor, Callback)]  # they follow a metric
     return sorted([*options.callbacks, *ours], key=lambda callback: callback.order)
 
 
@@ -301,20 +326,19 @@ def _training(
     factory: NeuralFactory,
     subject: Subject,
     options: TrainOptions,
-    trainer: Trainer,
+    trainer: TrainedState,
     reader: Reader,
     run: Run,
-    factor: Factor,
+    parts: Sequence[Part],
 ) -> Training:
     return Training(
         session=factory.session,
         trainer=trainer,
         source=subject.source,
         reader=reader,
-        factor=factor,
-        lr=options.update_rule.lr,
+        parts=parts,
+        cycle=options.cycle,
         run=run,
-        flags=range(1, 1 + subject.flags),
         nonfinite=options.nonfinite,
         bad_limit=options.bad_limit,
         max_steps=options.max_steps,

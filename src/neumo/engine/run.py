@@ -66,11 +66,31 @@ class Tally:
     bad_in_a_row: int = 0
     skipped: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     infeasible: dict[str, int] = field(default_factory=dict[str, int])
+    phases: dict[str, list[float]] = field(default_factory=dict[str, list[float]])  # sum, count, bad in a row
 
-    def add_loss(self, loss: float) -> None:
-        """Count the loss of one good step."""
+    def add_good(self, loss: float, phase: str = "") -> None:
+        """Count the loss of one good update, of a phase if there are any."""
+        if phase:
+            row = self.phases.setdefault(phase, [0.0, 0, 0])
+            self.phases[phase] = [row[0] + loss, row[1] + 1, 0]
+            return
+        self.bad_in_a_row = 0
         self.loss_sum += loss
         self.loss_count += 1
+
+    def add_bad(self, phase: str = "") -> int:
+        """Count an update that was left out; returns how many came one after the other."""
+        if not phase:
+            self.bad_in_a_row += 1
+            return self.bad_in_a_row
+        row = self.phases.setdefault(phase, [0.0, 0, 0])
+        row[2] += 1
+        return int(row[2])
+
+    def without_losses(self) -> Tally:
+        """What goes on into the next epoch."""
+        phases = {name: [0.0, 0, row[2]] for name, row in self.phases.items()}
+        return replace(self, loss_sum=0.0, loss_count=0, phases=phases)
 
     def add_infeasible(self, names: Iterable[str]) -> None:
         """Count utterances that a loss left out."""
@@ -80,8 +100,17 @@ class Tally:
 
     @property
     def mean_loss(self) -> float:
-        """The mean loss of the good steps of this epoch; NaN if there was none."""
+        """The mean loss of the good steps of this epoch, with phases the sum of theirs; NaN if there was
+        none.
+        """
+        if self.phases:
+            return sum(self.mean_losses.values()) if self.mean_losses else float("nan")
         return self.loss_sum / self.loss_count if self.loss_count else float("nan")
+
+    @property
+    def mean_losses(self) -> dict[str, float]:
+        """The mean losses of phases in this epoch, as figures: `{"loss.d_loss": 0.4}`."""
+        return {f"loss.{name}": total / n for name, (total, n, _) in self.phases.items() if n}
 
 
 class Run:
@@ -121,6 +150,7 @@ class Run:
         self.norm = float("nan")
         self.lr = 0.0
         self.skipped = ""  # why the last step did not update the weights
+        self.figures: dict[str, float] = {}  # of the phases of the last step: "loss.d_loss", "lr.d_loss", ...
         self.metrics: dict[str, float] = {}
         self.measured: dict[str, int] = {}
         self.best: Best | None = None
@@ -138,6 +168,7 @@ class Run:
         self._callbacks: list[Callback] = []
         self._listeners: dict[str, list[tuple[Callback, Callable[[Run], None]]]] = {}
         self._listening: Callback | None = None
+        self._measurers: dict[str, Graph] = {}  # metric -> the graph that gives it
         self._held: dict[int, frozenset[str]] = {}  # by what holds them
 
     @property
@@ -169,7 +200,6 @@ class Run:
                 code="folder",
                 fixes=["NeuralFactory(folder='runs/first')"],
             )
-        self._measurers: dict[str, Graph] = {}  # metric -> the graph that gives it
         return CheckpointStore(self.folder / "checkpoints")
 
     def listen(self, callbacks: Iterable[Callback]) -> None:
@@ -276,6 +306,16 @@ class Run:
         if self.epoch_is_over:
             self.history[-1].update(metrics)
 
+    def _check_measurer(self, metrics: Iterable[str], graph: Graph) -> None:
+        for name in metrics:
+            other = self._measurers.setdefault(name, graph)
+            if other is not graph:
+                raise ConfigError(
+                    f"graphs {other.name!r} and {graph.name!r} both give {name!r}",
+                    code="metric",
+                    fixes=[f"Evaluate(graph, name={graph.name!r}) puts a name in front of its figures"],
+                )
+
     def judge(self, metric: str, *, largest: bool = False) -> None:
         """Compare a metric that was just measured with the best one so far."""
         if metric not in self.metrics:
@@ -293,6 +333,7 @@ class Run:
     def close_row(self) -> None:
         """Write down what this epoch came to so far, as its row of the history."""
         row: dict[str, Any] = {"epoch": self.epoch, "step": self.step, "loss": self.epoch_loss, "lr": self.lr}
+        row.update(self.tally.mean_losses)
         row.update({name: self.metrics[name] for name, step in self.measured.items() if step == self.step})
         if self.history and self.history[-1]["epoch"] == self.epoch:
             self.history.pop()
@@ -310,16 +351,6 @@ class Run:
         """Return all of this that a resumed training needs, ready for JSON."""
         return {
             "step": self.step,
-    def _check_measurer(self, metrics: Iterable[str], graph: Graph) -> None:
-        for name in metrics:
-            other = self._measurers.setdefault(name, graph)
-            if other is not graph:
-                raise ConfigError(
-                    f"graphs {other.name!r} and {graph.name!r} both give {name!r}",
-                    code="metric",
-                    fixes=[f"Evaluate(graph, name={graph.name!r}) puts a name in front of its figures"],
-                )
-
             "epoch": self.position.epoch,
             "batch": self.position.batch,
             "seed": self.seed,
@@ -328,9 +359,7 @@ class Run:
             "batches_per_step": self.batches_per_step,
             "layout": self.batches_per_step if self.epoch_is_over else self.layout,
             "last": {"loss": self.loss, "norm": self.norm, "lr": self.lr},
-            "tally": asdict(
-                replace(self.tally, loss_sum=0.0, loss_count=0) if self.epoch_is_over else self.tally
-            ),
+            "tally": asdict(self.tally.without_losses() if self.epoch_is_over else self.tally),
             "metrics": self.metrics,
             "measured": self.measured,
             "best": asdict(self.best) if self.best is not None else None,

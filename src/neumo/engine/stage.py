@@ -14,7 +14,7 @@ from neumo.types.errors import GraphError, did_you_mean
 
 if TYPE_CHECKING:
     from neumo.data.source import DataSource
-    from neumo.engine.backend import Program, Trainer
+    from neumo.engine.backend import Program, TrainedState
     from neumo.engine.factory import NeuralFactory
     from neumo.engine.run import Current
     from neumo.graph.graph import Graph
@@ -33,7 +33,7 @@ class Stage:
     graph: Graph
     plan: Plan
     source: DataSource
-    trainer: Trainer
+    trainer: TrainedState
     _programs: dict[tuple[Any, ...], tuple[Plan, Program]] = field(
         default_factory=dict[tuple[Any, ...], tuple["Plan", "Program"]]
     )

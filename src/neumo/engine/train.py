@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from neumo.engine.backend import Batch, Reader, Session, Trainer, Update
+from neumo.engine.backend import Batch, Reader, Session, TrainedState, Trainer, Update
+from neumo.engine.phases import Cycle
 from neumo.engine.preflight import listed
 from neumo.engine.run import Best, Current, Run
 from neumo.engine.schedules import Factor
@@ -67,18 +68,50 @@ class TrainResult:
         return f"trained for {self.steps} steps in {self.seconds:.1f} s{loss}{best}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One optimizer of a training: what it updates with, at which rate, and what it needs of a batch.
+
+    `feeds` says which of the values that are read it takes, `flags` where its loss, among the wanted values,
+    flags the utterances that it left out. `name` is that of a phase, "" if there are none.
+    """
+
+    trainer: Trainer
+    factor: Factor
+    lr: float
+    feeds: Sequence[int] | None = None  # None: all of them
+    flags: Sequence[int] = ()
+    name: str = ""
+
+    def rate(self, updates: int) -> float:
+        """The learning rate after so many updates."""
+        return self.lr * self.factor(updates)
+
+    def taken(self, feeds: Sequence[Any]) -> Sequence[Any]:
+        """What it takes of a batch."""
+        return feeds if self.feeds is None else [feeds[place] for place in self.feeds]
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """An update within a step: by which part, after how many of its others, and its place in the step."""
+
+    part: Part
+    updates: int
+    place: int
+
+
 @dataclass(kw_only=True)
 class Training:
     """Everything that one training runs on."""
 
     session: Session
-    trainer: Trainer
+    trainer: TrainedState
+    parts: Sequence[Part]
+    cycle: Cycle
     source: DataSource
     reader: Reader
-    factor: Factor
-    lr: float
     run: Run
-    flags: Sequence[int] = ()  # where, among the wanted values, losses flag the utterances that they left out
     nonfinite: NonFinite = "skip"
     bad_limit: int = 10
     max_steps: int | None = None
@@ -119,7 +152,7 @@ class Training:
         if run.epoch_is_over:
             run.epoch, run.batch, run.epoch_is_over = run.epoch + 1, 0, False
             run.layout = run.batches_per_step
-            run.tally.loss_sum, run.tally.loss_count = 0.0, 0
+            run.tally = run.tally.without_losses()
         share = share_of(
             self.source, run.epoch, run.world, run.batches_per_step, layout=run.layout, used=run.batch
         )
@@ -170,61 +203,93 @@ class Training:
             window = [batch for batch in window if batch.items]
             if not window:  # every utterance of it was left out, or there was none
                 return
-        run.lr = self.lr * self.factor(run.step)
+        turns = self._turns()
+        run.lr = turns[0].part.rate(turns[0].updates)
         run.tell("on_step_start")
+        updates: list[Update] = []
+        for turn in turns:
+            updates.append(self._update(turn, window, reference))
+            if not updates[-1].signals[1]:  # no process had a batch
+                return
+        run.step += 1
+        run.moved = True
+        self._take_down(turns, updates, window)
+        run.tell("on_batch_end")
+        run.tell("on_step_end")
+        run.agree(any(update.signals[0] for update in updates))
+        run.current = None
+
+    def _turns(self) -> list[_Turn]:
+        """The updates of the coming step."""
+        numbers, step = self.cycle.turns(self.run.step), self.run.step
+        return [
+            _Turn(self.parts[n], self.cycle.updates(n, before=step) + numbers[:place].count(n), place)
+            for place, n in enumerate(numbers)
+        ]
+
+    def _update(self, turn: _Turn, window: Sequence[Batch], reference: float) -> Update:
+        trainer = turn.part.trainer
+        signals = [float(bool(self.run.asked)), float(sum(bool(batch.items) for batch in window))]
         try:
-            self._accumulate(window, reference)
-            update = self.trainer.apply(
-                self.factor(run.step), [float(bool(run.asked)), float(sum(bool(b.items) for b in window))]
-            )
+            self._accumulate(turn, window, reference)
+            return trainer.apply(turn.part.factor(turn.updates), signals)
         except Exception as error:
-            explained = self.trainer.explain(error)
+            explained = trainer.explain(error)
             if explained is error:
                 raise
             raise explained from error
-        asked, computed = update.signals
-        if not computed:
-            return
-        run.step += 1
-        run.moved = True
-        run.loss, run.norm, run.skipped = update.loss, update.norm, update.skipped
-        self.losses.append(update.loss)
-        if update.skipped not in ("", "empty"):
-            self._bad_step(update, window)
-        elif not update.skipped:
-            run.tally.bad_in_a_row = 0
-            run.tally.add_loss(update.loss)
-            self._spare = next((batch.feeds for batch in window if batch.items), self._spare)
-        run.tell("on_batch_end")
-        run.tell("on_step_end")
-        run.agree(bool(asked))
-        run.current = None
 
-    def _accumulate(self, window: Sequence[Batch], reference: float) -> None:
+    def _take_down(self, turns: Sequence[_Turn], updates: Sequence[Update], window: Sequence[Batch]) -> None:
+        """Record what the updates of a step came to."""
+        run = self.run
+        last = {turn.part.name: update for turn, update in zip(turns, updates, strict=True)}
+        run.loss = sum(update.loss for update in last.values())
+        run.norm = max(update.norm for update in updates)
+        run.skipped = next((update.skipped for update in updates if update.skipped), "")
+        run.figures = {
+            f"{what}.{turn.part.name}": value
+            for turn in turns
+            if turn.part.name
+            for what, value in (
+                ("loss", last[turn.part.name].loss),
+                ("lr", turn.part.rate(turn.updates)),
+                ("norm", last[turn.part.name].norm),
+            )
+        }
+        self.losses.append(run.loss)
+        for turn, update in zip(turns, updates, strict=True):
+            if update.skipped not in ("", "empty"):
+                self._bad_step(update, window, turn.part.name)
+            elif not update.skipped:
+                run.tally.add_good(update.loss, turn.part.name)
+                self._spare = next((batch.feeds for batch in window if batch.items), self._spare)
+
+    def _accumulate(self, turn: _Turn, window: Sequence[Batch], reference: float) -> None:
         """Compute the batches of a step; where there is none, another one that counts nothing."""
         run = self.run
-        for turn, batch in enumerate(window):
-            if turn:
+        for number, batch in enumerate(window):
+            if number and not turn.place:
                 run.tell("on_batch_end")
             feeds = batch.feeds if batch.items else self._spare_feeds()
-            seed = self._seed(turn)
+            seed = self._seed(number, turn.place)
             run.current = Current(feeds, batch.items, seed)
-            run.tell("on_batch_start")
-            values = self.trainer.accumulate(
-                feeds,
+            if not turn.place:
+                run.tell("on_batch_start")
+            values = turn.part.trainer.accumulate(
+                turn.part.taken(feeds),
                 seed=seed,
                 weight=float(len(batch.items)),
                 reference=reference,
-                last=turn == len(window) - 1,
+                last=number == len(window) - 1,
             )
             if batch.items:
-                self._flagged += [(values[position], batch.items) for position in self.flags]
+                self._flagged += [(values[position], batch.items) for position in turn.part.flags]
 
-    def _seed(self, turn: int) -> int:
+    def _seed(self, number: int, turn: int) -> int:
         """The seed of a batch: its place among all batches of the step counts, not the process."""
-        place = self.run.world.rank + turn * self.run.world.size
+        place = self.run.world.rank + number * self.run.world.size
         parts = ("batch", place) if place else ()
-        return derive_seed(self.run.seed, "step", self.run.step, *parts)
+        return derive_seed(self.run.seed, "step", self.run.step, *parts, *(("turn", turn) if turn else ()))
 
     def _spare_feeds(self) -> tuple[Any, ...]:
         if self._spare is None:
@@ -249,24 +314,26 @@ class Training:
                         run.note(f"process {rank}: {text}")
         self._noted = len(run.notes)
 
-    def _bad_step(self, update: Update, window: Sequence[Batch]) -> None:
+    def _bad_step(self, update: Update, window: Sequence[Batch], phase: str) -> None:
         """Count, name and write down a step that was left out, and give up when there are too many."""
         if update.skipped == "overflow":  # the loss scale backs off: part of fp16
             return
         run = self.run
-        run.tally.bad_in_a_row += 1
+        in_a_row = run.tally.add_bad(phase)
         names = self._suspects(update, window)
         row = {"step": run.step, "epoch": run.epoch, "what": update.skipped, "loss": str(update.loss)}
-        row |= {"norm": str(update.norm), "items": names}
+        row |= {"norm": str(update.norm), "items": names, **({"phase": phase} if phase else {})}
         if len(run.tally.skipped) < _ROWS_KEPT:
             run.tally.skipped.append(row)
         if run.folder is not None and run.first:
             with (run.folder / "nonfinite.jsonl").open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
         figures = f"loss {update.loss}, norm {update.norm}"
-        what = f"{_WHAT[update.skipped]} of step {run.step} is not finite ({figures})"
-        if self.nonfinite == "raise" or run.tally.bad_in_a_row >= self.bad_limit:
-            raise _gave_up(what, names, run, self.nonfinite, self.session.advice)
+        of = f"step {run.step}, phase {phase!r}," if phase else f"step {run.step}"
+        what = f"{_WHAT[update.skipped]} of {of} is not finite ({figures})"
+        if self.nonfinite == "raise" or in_a_row >= self.bad_limit:
+            count = in_a_row if self.nonfinite == "skip" else 0
+            raise _gave_up(what, names, run, count, self.session.advice)
         run.note(f"{what}: the step is left out, weights untouched; its utterances: {listed(names)}")
 
     def _suspects(self, update: Update, window: Sequence[Batch]) -> list[str]:
@@ -284,7 +351,7 @@ class Training:
 
         Raises `DataError` where that is every utterance of a whole epoch: a loss of 0 would look learned.
         """
-        if not self.flags:
+        if not any(part.flags for part in self.parts):
             return
         mine: list[str] = []
         for flags, items in self._flagged:
@@ -314,10 +381,9 @@ class Training:
             )
 
 
-def _gave_up(
-    what: str, names: list[str], run: Run, policy: NonFinite, advice: Sequence[str]
-) -> BackendError:
-    many = f"; that is {run.tally.bad_in_a_row} such steps in a row" if policy == "skip" else ""
+def _gave_up(what: str, names: list[str], run: Run, in_a_row: int, advice: Sequence[str]) -> BackendError:
+    """Say why a training ends; `in_a_row` is 0 where the first such step is one too many."""
+    many = f"; that is {in_a_row} such steps in a row" if in_a_row else ""
     written = [f"written down in {run.folder / 'nonfinite.jsonl'}"] if run.folder is not None else []
     return BackendError(
         what + many,
@@ -331,7 +397,7 @@ def _gave_up(
             *advice,
             "clip=1.0, a smaller learning rate or a longer warm-up",
             "verify='values' names the first value that is not finite",
-            *(["nonfinite='skip' leaves such steps out, counts and names them"] if policy == "raise" else []),
+            *(["nonfinite='skip' leaves such steps out, counts and names them"] if not in_a_row else []),
         ],
         data={"items": names, "step": run.step},
     )

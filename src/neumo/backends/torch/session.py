@@ -37,6 +37,8 @@ from neumo.backends.torch.save import (
 from neumo.backends.torch.tie import Weight, find_weight, tie_weight, untie_weight
 from neumo.backends.torch.training.numbers import numbers_of, set_numbers
 from neumo.backends.torch.training.observe import observing
+from neumo.backends.torch.training.phased import PhasedTrainer
+from neumo.backends.torch.training.profiler import TorchProfiler
 from neumo.backends.torch.training.trainer import TorchTrainer, reseed
 from neumo.backends.torch.weights import named_weights, set_modes, state_names
 from neumo.engine.backend import Setup, TrainingSetup
@@ -178,6 +180,18 @@ class TorchSession:
         self._division = trainer.division
         return trainer
 
+    def phased(
+        self, programs: Mapping[str, TorchProgram], plan: Plan, setups: Mapping[str, TrainingSetup]
+    ) -> PhasedTrainer:
+        """Prepare to train with several optimizers, by name; `plan` has the modules of all programs."""
+        if self._division is not None:
+            self._division.close()
+            self._division = None
+        self.set_modes(plan)
+        modules = self._modules(plan.modules)
+        norms = self._synchronised(modules)
+        return PhasedTrainer(programs, modules, self.place, setups, self.world, self.strategy, norms)
+
     def _synchronised(self, modules: Mapping[str, nn.Module]) -> SyncedNorms | None:
         wanted = self.strategy.sync_norm
         if not wanted:
@@ -213,6 +227,10 @@ class TorchSession:
         with self._gathered(), observing(modules, idle, self.place.device), self.place.float32():
             reseed(self.place.device, seed)
             yield
+
+    def profiler(self, plan: Plan) -> TorchProfiler:
+        """Profile what the modules of a plan compute from now on."""
+        return TorchProfiler(self._modules(plan.modules), self.place.device)
 
     @contextmanager
     def inference(self, plan: Plan, seed: int) -> Iterator[Callable[[int], None]]:
@@ -384,6 +402,10 @@ class TorchSession:
         """Read a safetensors file; raises `CheckpointError`."""
         return read_tensors(path)
 
+    def average(self, files: Sequence[Path], path: Path, *, notes: Mapping[str, str]) -> None:
+        """Write the mean of the weights in safetensors files to another one."""
+        write_tensors(path, mean_of(files), notes)
+
     def load(self, modules: Mapping[str, NeuralModule], path: Path, *, partial: bool = False) -> list[str]:
         """Read the weights of some modules from a safetensors file; as `load_weights`."""
         return self.load_weights(modules, read_tensors(path), partial=partial)
@@ -403,10 +425,6 @@ def _say_not_numbers(tensors: Mapping[str, Tensor]) -> None:
 
 
 def _without_memory(spec: NeuralModule) -> nn.Module | None:
-    def average(self, files: Sequence[Path], path: Path, *, notes: Mapping[str, str]) -> None:
-        """Write the mean of the weights in safetensors files to another one."""
-        write_tensors(path, mean_of(files), notes)
-
     """Make the shapes of a module and no numbers; None for one whose code reads numbers while it is made."""
     try:
         with torch.random.fork_rng(devices=[]), torch.device("meta"):

@@ -51,6 +51,7 @@ class LossLogger(Callback):
                 "loss": run.loss,
                 "lr": run.lr,
                 "norm": run.norm,
+                **run.figures,
             }
             self._write({**row, "skipped": run.skipped} if run.skipped else row)
         self._write_notes(run)

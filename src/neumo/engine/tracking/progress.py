@@ -55,7 +55,7 @@ class Progress(Callback):
         figures += [
             f"{name} {value:.4g}"
             for name, value in row.items()
-            if name in run.metrics and isinstance(value, float)
+            if (name in run.metrics or name.startswith("loss.")) and isinstance(value, float)
         ]
         of = f"/{run.epochs}" if run.epochs is not None else ""
         self.say(f"epoch {run.epoch + 1}{of}  step {run.step}  {'  '.join(figures)}  {run.seconds:.0f} s")
