@@ -243,6 +243,17 @@ def test_a_copy_of_a_layer_keeps_its_precision():
     assert encoder.blocks[0].linear.weight.any()
 
 
+def test_a_layer_with_a_precision_of_its_own_is_compiled_in_one_piece():
+    graph = stack_graph()
+    maker = factory(precision="bf16", precisions={"encoder.blocks.0": "fp32"})
+    maker.train(graph, max_steps=1)
+    encoder, _ = layers_of(maker, graph)
+    compiled = torch.compile(encoder, backend="aot_eager", fullgraph=True)
+    x = torch.ones(4, 3)
+    with torch.no_grad(), torch.autocast("cpu", HALF):
+        assert torch.equal(compiled(x), encoder(x))
+
+
 RECIPE = """\
 neumo: 1
 modules:

@@ -277,15 +277,14 @@ def _wrap(layer: nn.Module, known: _Layer, outer: Regime) -> None:
     own: Function | None = layer.__dict__.get("forward")
 
     def forward(self: nn.Module, *values: Any, **named: Any) -> Any:
-        plain = own if own is not None else MethodType(type(self).forward, self)
-        regime = known.regime
+        function, given = (type(self).forward, (self, *values)) if own is None else (own, values)
         try:
-            given = regime.run(plain, values, named)
+            made = known.regime.run(function, given, named)
         except Exception as error:
-            if regime.mixed and computes_in_full(plain, self, regime, values, named):
-                raise cannot_compute(known.label, regime, error) from error
+            if known.regime.mixed and computes_in_full(function, self, known.regime, given, named):
+                raise cannot_compute(known.label, known.regime, error) from error
             raise
-        return cast_floats(given, outer.leaving)
+        return cast_floats(made, outer.leaving)
 
     def note(_layer: nn.Module, _values: Any) -> None:
         known.called = True
