@@ -14,6 +14,7 @@ from neumo.engine.callbacks.functions import on_epoch_end as on_epoch_end
 from neumo.engine.callbacks.functions import on_epoch_start as on_epoch_start
 from neumo.engine.callbacks.functions import on_step_end as on_step_end
 from neumo.engine.callbacks.functions import on_step_start as on_step_start
+from neumo.engine.callbacks.profile import Profile as Profile
 from neumo.engine.callbacks.samples import Sample as Sample
 from neumo.engine.callbacks.samples import Samples as Samples
 from neumo.engine.callbacks.schedule_value import Keep as Keep

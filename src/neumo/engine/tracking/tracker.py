@@ -99,7 +99,7 @@ class Tracker(Callback):
         """Take down the figures of the step."""
         figures = self._measured(run)
         if run.step % self.every_steps == 0:
-            figures = {"loss": run.loss, "lr": run.lr, "norm": run.norm, **figures}
+            figures = {"loss": run.loss, "lr": run.lr, "norm": run.norm, **run.figures, **figures}
         self._take(run.step, _STEP, figures)
 
     def on_epoch_end(self, run: Run) -> None:
