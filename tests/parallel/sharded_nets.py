@@ -53,12 +53,12 @@ class Trunk(neumo.TorchModule):
 class Net:
     """A trunk with a line on top: a graph to train, one to evaluate, and the factory of this process."""
 
-    def __init__(self, strategy: Any = None, *, points: int = 32, poisoned: Any = (), **given: Any) -> None:
+    def __init__(self, strategy: Any = None, *, points: int = 30, poisoned: Any = (), **given: Any) -> None:
         settings = {"device": "cpu", "seed": 3, "progress": False, **given}
         self.trunk = Trunk(norm=settings.pop("norm", False), tied=settings.pop("tied", False)).named("trunk")
         self.line = Line().named("line")
+        data = PointData(points=points, batch_size=settings.pop("batch_size", 2), poisoned=poisoned)()
         self.factory = NeuralFactory(strategy=strategy, **settings)
-        data = PointData(points=points, batch_size=2, poisoned=poisoned)()
         y = self.line(x=self.trunk(x=data.x).y).y
         loss = SquaredError()(given=y, wanted=data.y).loss
         self.graph = Graph("train", "train", {"loss": loss})

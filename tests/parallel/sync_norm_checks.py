@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import traceback
 from functools import cache
 
 import pytest
@@ -13,9 +12,10 @@ from torch import Tensor, nn
 
 from neumo.backends.torch.parallel import sync_norm
 from neumo.backends.torch.parallel.sync_norm import synchronise
-from neumo.backends.torch.parallel.world import join
 from neumo.nn.norm import BatchNorm
 from neumo.types import BackendError
+
+from .checks import report_of
 
 norm_group = cache(sync_norm.norm_group)  # to connect takes a moment
 
@@ -215,16 +215,4 @@ def check_sizes_that_do_not_divide() -> None:
 
 
 def every_check() -> dict[str, str]:
-    """Run the checks in order, in the processes of one world; say what went wrong by check."""
-    join()
-    report: dict[str, str] = {}
-    for name, check in list(globals().items()):
-        if name.startswith("check_"):
-            try:
-                check()
-                report[name] = ""
-            except BaseException:  # the others wait for this one in vain, so that no check can follow
-                report[name] = traceback.format_exc()
-                return report
-    dist.barrier()  # nobody leaves while others still connect
-    return report
+    return report_of(globals())

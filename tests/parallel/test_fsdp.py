@@ -1,4 +1,4 @@
-"""Sharded training: the losses of DDP, modules that are whole again, checkpoints for any number of processes."""
+"""Sharded training: the losses of DDP, and checkpoints that any number of processes goes on from."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
 from neumo.backends.torch.parallel.sharded_files import read_shards
 from neumo.backends.torch.save import read_tensors
 from neumo.engine.strategies import DDP, FSDP
-from neumo.types import CheckpointError
+from neumo.types import BackendError, CheckpointError
 
 from ..engine.toys import refused
+from . import fsdp_checks
+from .checks import say_report
 from .launch import run
 from .sharded_nets import BLOCKS, Net
 
@@ -33,6 +35,19 @@ def as_ddp() -> dict[str, Any]:
         losses = net.train(ema=0.9, evaluate=net.test).losses
         found[name] = losses, net.weights, dict(net.factory.evaluate(net.test))
     return found
+
+
+CHECKS = [name for name in vars(fsdp_checks) if name.startswith("check_")]
+
+
+@pytest.fixture(scope="module")
+def found() -> list[dict[str, str]]:
+    return run(fsdp_checks.every_check, 2)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_in_two_processes(found: list[dict[str, str]], check: str) -> None:
+    assert not say_report(found, check), say_report(found, check)
 
 
 def test_losses_and_weights_are_those_of_ddp_and_of_one_process() -> None:
@@ -149,3 +164,30 @@ def test_a_part_that_is_damaged_is_refused(saved: Any, tmp_path: Path) -> None:
     part.unlink()
     with refused(CheckpointError, "cannot be read"):
         read_shards(step / "nothing.shards", lambda _: None)
+
+
+def with_synced_norms() -> list[Any]:
+    found: list[Any] = []
+    for strategy in (DDP(sync_norm=True), FSDP(shard=("trunk.blocks.*",), sync_norm=2)):
+        net = Net(strategy, norm=True, precision="fp64")
+        found.append((net.train(batches_per_step=2, epochs=2, max_steps=None).losses, net.weights))
+    with refused(BackendError, "groups of 3: there are 2 processes"):
+        Net(DDP(sync_norm=3), norm=True).train()
+    return found
+
+
+def test_synced_norms_see_the_batches_of_all_processes() -> None:
+    """Fifteen batches: in the last step one process has none, and its shadow does not count."""
+    alone = Net(norm=True, precision="fp64", batch_size=4)
+    losses = alone.train(batches_per_step=1, epochs=2, max_steps=None).losses
+    for found in run(with_synced_norms, 2):
+        for given, weights in found:
+            assert given == pytest.approx(losses, rel=1e-9)
+            for name, value in alone.weights.items():
+                np.testing.assert_allclose(weights[name], value, rtol=1e-7, atol=1e-9, err_msg=name)
+
+
+def test_one_process_has_no_groups_of_two() -> None:
+    Net(DDP(sync_norm=True), norm=True).train(max_steps=1)
+    with refused(BackendError, "groups of 2: there is one process"):
+        Net(DDP(sync_norm=2), norm=True).train()

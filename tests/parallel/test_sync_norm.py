@@ -14,6 +14,7 @@ from neumo.backends.torch.parallel.sync_norm import norm_group, synchronise
 from neumo.types import BackendError
 
 from . import sync_norm_checks
+from .checks import say_report
 from .launch import run
 
 CHECKS = [name for name in vars(sync_norm_checks) if name.startswith("check_")]
@@ -26,8 +27,7 @@ def found() -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_in_four_processes(found: list[dict[str, str]], check: str) -> None:
-    for rank, report in enumerate(found):
-        assert report.get(check, "not run") == "", f"process {rank}: {report.get(check)}"
+    assert not say_report(found, check), say_report(found, check)
 
 
 @pytest.fixture
