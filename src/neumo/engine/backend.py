@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from neumo.engine.precision import LossScale, Override
     from neumo.engine.strategies import Strategy
     from neumo.engine.verify import Guards
+    from neumo.engine.workers import Workers
     from neumo.engine.world import World
     from neumo.graph.module import NeuralModule
 
@@ -287,7 +288,13 @@ class Session(Protocol):
         """Compute without gradients, in evaluation mode; call what it yields with each batch's number."""
         ...
 
-    def reader(self, source: DataSource, ports: Sequence[str], workers: int) -> Reader:
+    def reader(
+        self,
+        source: DataSource,
+        ports: Sequence[str],
+        workers: int | Workers,
+        tell: Callable[[str], None] | None = None,
+    ) -> Reader:
         """Prepare to read a data source for the feeds of a plan, in this order of ports."""
         ...
 

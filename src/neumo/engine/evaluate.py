@@ -14,6 +14,7 @@ from neumo.engine.passes import Pass
 from neumo.engine.plan import compile_plan
 from neumo.engine.preflight import data_step, loss_count
 from neumo.engine.verify import Verify
+from neumo.engine.workers import Workers
 from neumo.engine.world import World
 from neumo.types import GraphError, Loss
 
@@ -104,7 +105,7 @@ class Evaluator:
         *,
         seed: int = 0,
         verify: Verify = "boundary",
-        workers: int = 0,
+        workers: int | Workers = 0,
     ) -> None:
         self.session = session
         self.source = source

@@ -43,6 +43,7 @@ from neumo.engine.weight_names import (
     transformed,
     unused_names,
 )
+from neumo.engine.workers import Workers
 from neumo.graph.learned import (
     Learned,
     check_learned,
@@ -74,8 +75,8 @@ class NeuralFactory:
     "fp16-on-cpu"), "fp64", "pure-bf16" or a level from "O0" to "O3". `precisions` gives modules, and layers
     in them, one of their own: `{"decoder": "fp32", "encoder.blocks.0*": "fp32"}`. `folder` is where a training writes its log and checkpoints; without one it
     writes nothing. `verify` says how closely values are checked at run time (see `neumo.engine.verify`);
-    `workers` is the number of processes that read data. `progress` shows a bar on a terminal and one line
-    per epoch elsewhere; True always shows the bar, False nothing. In processes that `torchrun` or
+    `workers` is the number of processes that read data, or `Workers(...)`. `progress` shows a bar on a
+    terminal and one line per epoch elsewhere; True always shows the bar, False nothing. In processes that `torchrun` or
     `neumo train --processes` has started together, actions are divided among them as `strategy` says:
     `DDP()` if not given, or `FSDP()`. `compile` translates modules to machine code before they run: True for
     all, names such as "encoder", or `Compile(...)`.
@@ -94,13 +95,13 @@ class NeuralFactory:
         seed: int = 0,
         folder: str | Path | None = None,
         verify: Verify = "boundary",
-        workers: int = 0,
+        workers: int | Workers = 0,
         progress: bool | None = None,
         allow: Collection[str] = (),
         strategy: Strategy | None = None,
         compile: CompileLike = None,
     ) -> None:
-        if workers < 0:
+        if isinstance(workers, int) and workers < 0:
             raise ConfigError(f"workers={workers} is below 0", code="workers")
         if seed < 0:
             raise ConfigError(f"seed={seed} is below 0", code="seed")

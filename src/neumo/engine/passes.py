@@ -11,6 +11,7 @@ from neumo.engine.backend import Program, Reader, Session
 from neumo.engine.divided import Computed, own_turns, use_in_order
 from neumo.engine.plan import Plan
 from neumo.engine.verify import Verify, make_guards
+from neumo.engine.workers import Workers
 
 if TYPE_CHECKING:
     from neumo.data.source import DataSource
@@ -29,7 +30,14 @@ class Pass:
 
     @classmethod
     def prepare(
-        cls, session: Session, plan: Plan, source: DataSource, *, seed: int, verify: Verify, workers: int
+        cls,
+        session: Session,
+        plan: Plan,
+        source: DataSource,
+        *,
+        seed: int,
+        verify: Verify,
+        workers: int | Workers,
     ) -> Pass:
         """Make the program of a plan, and what reads its data."""
         program = session.program(plan, make_guards(plan, verify, session.to_numpy))

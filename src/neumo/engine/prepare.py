@@ -29,6 +29,7 @@ from neumo.engine.tracking import CSV, LossLogger, Progress, Provenance
 from neumo.engine.train import Part, Training, TrainResult
 from neumo.engine.verify import make_guards
 from neumo.engine.windows import count_windows, settle_batches
+from neumo.engine.workers import Workers
 from neumo.graph.learned import check_learned, learn, learned_state, restore_learned
 from neumo.graph.train_only import check_trained
 from neumo.types.errors import ConfigError
@@ -76,7 +77,7 @@ def train(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> TrainR
     parts = _parts(subject, options, run, updating)
     callbacks = _callbacks(factory, options, display, [part.factor for part in parts])
     reader = factory.session.reader(
-        subject.source, [feed.port for feed in subject.plan.feeds], factory.workers
+        subject.source, [feed.port for feed in subject.plan.feeds], factory.workers, run.note
     )
     training = _training(factory, subject, options, trainer, reader, run, parts)
     run.listen(callbacks)
@@ -213,8 +214,8 @@ def _subject(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> Sub
         factory.check(evaluation.graph)
     notes = [*factory.session.notes, *dict.fromkeys(rules)]
     cores = os.cpu_count() or 1
-    if factory.workers > cores:
-        notes.append(f"{factory.workers} worker processes read data on {cores} cores: fewer may be faster")
+    if (workers := Workers.of(factory.workers).count) > cores:
+        notes.append(f"{workers} worker processes read data on {cores} cores: fewer may be faster")
     return Subject(aims, source, plan, notes, exclude_infeasible(graph, steps, source, data))
 
 

@@ -27,6 +27,15 @@ class Workers:
     timeout: float | None = 600
     restarts: int = 3
 
+    @classmethod
+    def of(cls, workers: int | Workers) -> Workers:
+        """Take a number of workers, or settings as they are.
+
+        >>> Workers.of(2).count
+        2
+        """
+        return workers if isinstance(workers, Workers) else cls(workers)
+
     def __post_init__(self) -> None:
         for name, least in (("count", 0), ("prefetch", 1), ("restarts", 0)):
             if getattr(self, name) < least:

@@ -70,8 +70,8 @@ class Collator:
             yield self.pack(batch, epoch)
 
     def _unexpected(self, error: Exception, indices: Sequence[int]) -> DataError:
-        """Name the items at which the code of the source failed, and the line that did."""
-        frame = traceback.extract_tb(error.__traceback__)[-1]
+        """Name the items at which the code of the source failed, and the line of it that did."""
+        frame = traceback.extract_tb(error.__traceback__)[:2][-1]  # the first is this module's
         raised = DataError(
             f"reading {name_items(self.source, indices)} failed: {type(error).__name__}: {error}",
             code="reading",

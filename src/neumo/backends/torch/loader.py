@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -20,16 +20,24 @@ if TYPE_CHECKING:
 
 
 class TorchReader:
-    """Reads the batches of one data source, epoch by epoch; its worker processes live until it is closed."""
+    """Reads the batches of one data source, epoch by epoch; its worker processes live until it is closed.
+
+    `tell` hears of each worker that was lost and started again, which `notes` lists as well.
+    """
 
     def __init__(
-        self, source: DataSource, ports: Sequence[str], workers: int | Workers, place: Place
+        self,
+        source: DataSource,
+        ports: Sequence[str],
+        workers: int | Workers,
+        place: Place,
+        tell: Callable[[str], None] | None = None,
     ) -> None:
-        settings = workers if isinstance(workers, Workers) else Workers(workers)
+        settings = Workers.of(workers)
         self._collator = Collator(source, tuple(ports), place.weights)
         self._place = place
         pin = place.device.type == "cuda"
-        self._pool = Pool(self._collator, settings, pin=pin) if settings.count else None
+        self._pool = Pool(self._collator, settings, pin=pin, tell=tell) if settings.count else None
 
     @property
     def notes(self) -> list[str]:

@@ -18,7 +18,7 @@ import time
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -169,8 +169,16 @@ class Pool:
     `notes` tells which workers had to be started again. `pin` puts batches into page-locked memory.
     """
 
-    def __init__(self, collator: Collator, settings: Workers, *, pin: bool = False) -> None:
+    def __init__(
+        self,
+        collator: Collator,
+        settings: Workers,
+        *,
+        pin: bool = False,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
         self.notes: list[str] = []
+        self._tell = tell
         self._collator = collator
         self._settings = settings
         self._pin = pin
@@ -231,7 +239,7 @@ class Pool:
         again = known and index == self._deadly
         self._deadly = index if known else None
         if again and self._leave_out(index, f"a worker that read it {why}, twice"):
-            self.notes.append(f"{what}, the second time; the item is left out")
+            self._note(f"{what}, the second time; the item is left out")
         elif lost >= self._settings.restarts:
             raise BackendError(
                 f"a worker process that reads data has died: {what}",
@@ -245,9 +253,14 @@ class Pool:
             )
         else:
             again = False
-            self.notes.append(f"{what}; it was started again")
+            self._note(f"{what}; it was started again")
         worker.revive()
         return again
+
+    def _note(self, text: str) -> None:
+        self.notes.append(text)
+        if self._tell is not None:
+            self._tell(f"data: {text}")
 
     def _leave_out(self, index: int, reason: str) -> bool:
         """Put an item in quarantine, if its source skips bad ones."""

@@ -46,6 +46,7 @@ from neumo.engine.plan import Plan
 from neumo.engine.seeds import derive_seed
 from neumo.engine.strategies import DDP, Strategy
 from neumo.engine.verify import Guards
+from neumo.engine.workers import Workers
 from neumo.engine.world import World
 from neumo.graph.module import label_of
 from neumo.types.errors import BackendError, GraphError
@@ -248,9 +249,15 @@ class TorchSession:
             for part, training in zip(parts, before, strict=True):
                 part.training = training
 
-    def reader(self, source: DataSource, ports: Sequence[str], workers: int) -> TorchReader:
+    def reader(
+        self,
+        source: DataSource,
+        ports: Sequence[str],
+        workers: int | Workers,
+        tell: Callable[[str], None] | None = None,
+    ) -> TorchReader:
         """Prepare to read a data source for the feeds of a plan, in this order of ports."""
-        return TorchReader(source, ports, workers, self.place)
+        return TorchReader(source, ports, workers, self.place, tell)
 
     def feed(self, arrays: Iterable[Any]) -> tuple[Tensor | None, ...]:
         """Bring numpy arrays to the device; None is an input that is absent."""
