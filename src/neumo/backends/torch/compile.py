@@ -120,6 +120,13 @@ class Compiler:
             return values
         return [value.clone() if isinstance(value, Tensor) else value for value in values]
 
+    @staticmethod
+    def is_at_fault(error: Exception) -> bool:
+        """Say whether an error comes from compiling."""
+        from torch._dynamo.exc import TorchDynamoException  # pyright: ignore[reportPrivateUsage]
+
+        return isinstance(error, TorchDynamoException)
+
     def refuse(self, error: Exception, names: Sequence[str], unfit: Sequence[str]) -> BackendError:
         """Say what could not be compiled. `names` are the modules that were to be, `unfit` those at fault."""
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]

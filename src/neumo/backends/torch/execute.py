@@ -144,6 +144,8 @@ class TorchProgram:
             return error
         if feeds is not None:
             return self._explain_compiled(error, feeds)
+        if self._compiler is not None and self._compiler.is_at_fault(error):  # in a backward pass
+            return self._compiler.refuse(error, [self.plan.steps[at].name for at in self._joined_steps()], ())
         step = self.plan.steps[self._at]
         if given is not None and (lowered := self._explain_precision(error, given)) is not None:
             return lowered

@@ -32,6 +32,9 @@ def float32_products(device: torch.device, products: Products) -> Iterator[None]
     The switch is one of the process, so that threads see it, too; what it was before is put back, so that two
     factories of one process do not change each other's results.
     """
+    if _is_set(device, products):  # as it is in nearly every step, and reading all switches takes longer
+        yield
+        return
     before = _state()
     _switch(device, products)
     try:
@@ -57,14 +60,25 @@ def _state() -> _State:
     )
 
 
+def _is_set(device: torch.device, products: Products) -> bool:
+    if device.type == "cuda" or _or_none(torch.get_float32_matmul_precision) != _MATMUL[products]:
+        return False
+    fitting = _fitting(products)
+    return all(switch.fp32_precision in fitting for switch in _NEWER_ON_CPUS)
+
+
 def _switch(device: torch.device, products: Products) -> None:
     if _or_none(torch.get_float32_matmul_precision) != _MATMUL[products]:
         torch.set_float32_matmul_precision(_MATMUL[products])
     if device.type == "cuda" and _or_none(lambda: torch.backends.cudnn.allow_tf32) != (products == "tf32"):
         torch.backends.cudnn.allow_tf32 = products == "tf32"
     for switch in _NEWER_ON_GPUS if device.type == "cuda" else _NEWER_ON_CPUS:
-        if switch.fp32_precision not in (products, "none" if products == "ieee" else products):
+        if switch.fp32_precision not in _fitting(products):
             switch.fp32_precision = products
+
+
+def _fitting(products: Products) -> tuple[str, ...]:
+    return ("ieee", "none") if products == "ieee" else ("tf32",)
 
 
 def _put_back(before: _State) -> None:
