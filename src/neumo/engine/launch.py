@@ -8,6 +8,7 @@ import re
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -85,13 +86,27 @@ def launched_rank() -> int:
     return int(os.environ["RANK"]) if launched() else 0
 
 
+@cache
 def restarted() -> bool:
-    """Say whether the launcher has started this process again, after another one had failed.
+    """Say whether the launcher has started this process again, after another one had died or a machine came.
 
     >>> restarted()
     False
     """
-    return launched() and int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    if not launched():
+        return False
+    if int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0:
+        return True
+    folder = os.environ.get(_FOLDER)
+    if folder is None:
+        return False
+    try:  # where another machine has failed, nothing is counted as a restart on this one
+        (Path(folder) / f"started-{os.environ.get('LOCAL_RANK', '0')}").touch(exist_ok=False)
+    except FileExistsError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def give_up(message: str, code: int) -> bool:

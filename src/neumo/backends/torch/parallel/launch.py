@@ -38,7 +38,6 @@ def launch(command: Sequence[str], how: Launch) -> int:
     with tempfile.TemporaryDirectory(prefix="neumo-") as folder:
         for name, value in {**_DEFAULTS, **telling(Path(folder))}.items():
             os.environ.setdefault(name, value)
-        logging.getLogger("torch.distributed").setLevel(logging.ERROR)
         code = _run(command, how)
         told = gave_up(Path(folder))
         return code if told is None else told
@@ -50,6 +49,8 @@ def _run(command: Sequence[str], how: Launch) -> int:
     from torch.distributed.elastic.rendezvous.api import RendezvousError
     from torch.distributed.launcher.api import launch_agent
 
+    for name in [name for name in logging.root.manager.loggerDict if name.startswith("torch.distributed")]:
+        logging.getLogger(name).setLevel(logging.ERROR)
     try:
         launch_agent(_config(how), sys.executable, ["-u", "-m", "neumo", *command])
     except ChildFailedError as error:
