@@ -54,7 +54,8 @@ def by_hand(graph: Graph, turns: list[tuple[int, tuple[int, ...]]]) -> tuple[lis
             kept = {name: value.clone() for name, value in still.named_buffers()}
             made = maker(arrays["x"])
             if phase == 0:
-                loss = (judge(arrays["y"]) - 1).pow(2).mean() + judge(made).pow(2).mean()
+                scores = judge(made)  # first, as in the graph: running statistics depend on the order
+                loss = (judge(arrays["y"]) - 1).pow(2).mean() + scores.pow(2).mean()
             else:
                 loss = (judge(made) - 1).pow(2).mean()
             for optimizer in optimizers:
