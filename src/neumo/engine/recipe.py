@@ -29,6 +29,13 @@ from neumo.engine.optimizers import EMA, LARC, OPTIMIZERS, Muon, Optimizer
 from neumo.engine.options import Allowance, NonFinite, TrainOptions
 from neumo.engine.precision import LossScale, Precision, check_overrides, read_overrides
 from neumo.engine.preflight import find_loss
+from neumo.engine.recipe_callbacks import (
+    CallbackSettings,
+    averaged_weights,
+    check_average,
+    leave_average,
+    make_callbacks,
+)
 from neumo.engine.recipe_check import check_best, place_of, placed
 from neumo.engine.recipe_kinds import read_kind
 from neumo.engine.schedules import SCHEDULES, Schedule
@@ -128,7 +135,7 @@ class StartSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainSettings:
+class TrainSettings(CallbackSettings):
     """The section `train`: the arguments of `NeuralFactory.train`, with graphs and modules by name.
 
     `optimizer` and `schedule` name their `kind`; `freeze` lists the modules, weights and patterns of
@@ -404,7 +411,10 @@ def run_train(
         maker.freeze(graph, *actions.train.freeze)
     if (start := actions.train.start) is not None:
         maker.load(graph, start.file, modules=start.modules or None, rename=start.rename or None)
-    return train(maker, graph, options)
+    result = train(maker, graph, options)
+    if actions.train.average is not None:
+        leave_average(maker, graph, actions.train.average, result)
+    return result
 
 
 def run_evaluate(
@@ -415,10 +425,13 @@ def run_evaluate(
     weights: str | Path | None = None,
 ) -> Evaluation:
     """Evaluate a graph of a recipe with the weights that were trained from it, or with named ones."""
-    settings = read_actions(recipe).evaluate
+    actions = read_actions(recipe)
+    settings = actions.evaluate
     maker = factory if factory is not None else make_factory(recipe)
     chosen = recipe.graph(graph or settings.graph or _usual(recipe, "evaluate", "test", "dev"))
     place = Path(weights) if weights is not None else settings.weights
+    if place is None and actions.train.average is not None:
+        place = averaged_weights(maker.folder)
     maker.load(chosen, place if place is not None else trained_weights(maker.folder, settings.checkpoint))
     return maker.evaluate(chosen, per_utterance=settings.per_utterance)
 
@@ -446,6 +459,18 @@ def _options(
     settings = actions.train
     stops = [EarlyStop(**_plain(settings.early_stop))] if settings.early_stop is not None else []
     checkpoint = settings.checkpoint
+    if settings.average is not None:
+        if actions.evaluate.checkpoint == "best":
+            raise ConfigError(
+                "train.average: the mean of checkpoints is left at the end, and evaluate.checkpoint asks for "
+                "the best one",
+                code="average",
+                fixes=["evaluate: {checkpoint: last}", "leave out average"],
+            )
+        kept = checkpoint if isinstance(checkpoint, CheckpointSettings) else CheckpointSettings()
+        judged = any(each.best is not None for each in settings.evaluations(recipe))
+        check_average(settings.average, keep_last=kept.keep_last, keep_best=kept.keep_best, judged=judged)
+    trained = recipe.graph(settings.graph or _usual(recipe, "train"))
     return TrainOptions(
         loss=settings.loss,
         optimizer=actions.optimizer,
@@ -465,7 +490,7 @@ def _options(
         resume=resume if resume is not None else settings.resume,
         nonfinite=settings.nonfinite,
         bad_limit=settings.bad_limit,
-        callbacks=[*callbacks, *stops],
+        callbacks=[*callbacks, *stops, *make_callbacks(recipe, settings, trained)],
     )
 
 
