@@ -2,12 +2,28 @@
 name.
 """
 
+from neumo.engine.average import average_checkpoints as average_checkpoints
 from neumo.engine.backend import find_backend as find_backend
 from neumo.engine.callbacks import Callback as Callback
 from neumo.engine.callbacks import Checkpoint as Checkpoint
 from neumo.engine.callbacks import EarlyStop as EarlyStop
 from neumo.engine.callbacks import Evaluate as Evaluate
+from neumo.engine.callbacks import Keep as Keep
+from neumo.engine.callbacks import Profile as Profile
+from neumo.engine.callbacks import Ramp as Ramp
+from neumo.engine.callbacks import Sample as Sample
+from neumo.engine.callbacks import Samples as Samples
+from neumo.engine.callbacks import ScheduleValue as ScheduleValue
 from neumo.engine.callbacks import TimeLimit as TimeLimit
+from neumo.engine.callbacks import Unfreeze as Unfreeze
+from neumo.engine.callbacks import on_action_end as on_action_end
+from neumo.engine.callbacks import on_action_start as on_action_start
+from neumo.engine.callbacks import on_batch_end as on_batch_end
+from neumo.engine.callbacks import on_batch_start as on_batch_start
+from neumo.engine.callbacks import on_epoch_end as on_epoch_end
+from neumo.engine.callbacks import on_epoch_start as on_epoch_start
+from neumo.engine.callbacks import on_step_end as on_step_end
+from neumo.engine.callbacks import on_step_start as on_step_start
 from neumo.engine.checkpoint import CheckpointStore as CheckpointStore
 from neumo.engine.compile import Compile as Compile
 from neumo.engine.evaluate import Evaluation as Evaluation
@@ -22,9 +38,9 @@ from neumo.engine.optimizers import AdamW as AdamW
 from neumo.engine.optimizers import Group as Group
 from neumo.engine.optimizers import Muon as Muon
 from neumo.engine.optimizers import NovoGrad as NovoGrad
+from neumo.engine.phases import Phase as Phase
 from neumo.engine.plan import Plan as Plan
 from neumo.engine.plan import compile_plan as compile_plan
-from neumo.engine.phases import Phase as Phase
 from neumo.engine.precision import LossScale as LossScale
 from neumo.engine.run import Run as Run
 from neumo.engine.schedules import WSD as WSD
@@ -41,12 +57,20 @@ from neumo.engine.schedules import Square as Square
 from neumo.engine.schedules import SquareRoot as SquareRoot
 from neumo.engine.schedules import Step as Step
 from neumo.engine.schedules import WarmupHold as WarmupHold
+from neumo.engine.tracking import CSV as CSV
 from neumo.engine.tracking import LossLogger as LossLogger
+from neumo.engine.tracking import MLflow as MLflow
 from neumo.engine.tracking import Progress as Progress
+from neumo.engine.tracking import Provenance as Provenance
+from neumo.engine.tracking import TensorBoard as TensorBoard
+from neumo.engine.tracking import Tracker as Tracker
+from neumo.engine.tracking import WandB as WandB
 from neumo.engine.tracking import read_log as read_log
+from neumo.engine.tracking import read_starts as read_starts
 from neumo.engine.train import TrainResult as TrainResult
 
 __all__ = [
+    "CSV",
     "EMA",
     "LAMB",
     "LARC",
@@ -67,9 +91,11 @@ __all__ = [
     "Evaluation",
     "Group",
     "InverseSquareRoot",
+    "Keep",
     "Linear",
     "LossLogger",
     "LossScale",
+    "MLflow",
     "Muon",
     "NeuralFactory",
     "Noam",
@@ -77,16 +103,36 @@ __all__ = [
     "Plan",
     "Plateau",
     "Polynomial",
+    "Profile",
     "Progress",
+    "Provenance",
+    "Ramp",
     "Run",
+    "Sample",
+    "Samples",
     "Schedule",
+    "ScheduleValue",
     "Square",
     "SquareRoot",
     "Step",
+    "TensorBoard",
     "TimeLimit",
+    "Tracker",
     "TrainResult",
+    "Unfreeze",
+    "WandB",
     "WarmupHold",
+    "average_checkpoints",
     "compile_plan",
     "find_backend",
+    "on_action_end",
+    "on_action_start",
+    "on_batch_end",
+    "on_batch_start",
+    "on_epoch_end",
+    "on_epoch_start",
+    "on_step_end",
+    "on_step_start",
     "read_log",
+    "read_starts",
 ]
