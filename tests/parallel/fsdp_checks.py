@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from neumo.backends.torch.parallel.shards import in_parts
+from neumo.backends.torch.parallel.shards import in_parts, own_part
+from neumo.backends.torch.training.optimizers import optimizer_tensors
 from neumo.engine import LARC, SGD, AdamW, LossScale, NovoGrad
-from neumo.engine.callbacks import Callback
+from neumo.engine.callbacks import Callback, Unfreeze
 from neumo.engine.optimizers import LAMB, Adafactor, Muon
 from neumo.engine.strategies import DDP, FSDP
 from neumo.types import BackendError, ConfigError
@@ -65,6 +67,24 @@ def check_frozen_weights() -> None:
     assert net.weights["trunk.enter.weight"] != fresh["trunk.enter.weight"]
 
 
+def check_weights_that_wait() -> None:
+    both(callbacks=[Unfreeze({"trunk.blocks.1": 2, "line": 3}, unit="steps")])
+
+
+def check_values_for_callbacks() -> None:
+    seen: list[np.ndarray] = []
+
+    class Look(Callback):
+        def on_step_end(self, run: Any) -> None:
+            seen.append(run.value("line.y"))
+
+    both(callbacks=[Look()])
+    ddp, fsdp = seen[: len(seen) // 2], seen[len(seen) // 2 :]
+    assert len(ddp) == 6
+    for one, two in zip(ddp, fsdp, strict=True):
+        np.testing.assert_allclose(two, one, rtol=1e-3, atol=1e-4)
+
+
 def check_weights_tied_within_a_part() -> None:
     _, net = both(tied=True, strategy=FSDP(), ema=0.9)
     assert net.weights["trunk.blocks.0.0.weight"] == net.weights["trunk.blocks.2.0.weight"]
@@ -100,15 +120,22 @@ def check_modules_are_whole_and_plain_again() -> None:
     before = [(part, type(part), dict(part.named_parameters(recurse=False))) for part in parts_of(net)]
     keys = [set(vars(part)) for part, _, _ in before]
     hooks = [_hooks(part) for part, _, _ in before]
+    whole = sum(weight.numel() for part, _, parameters in before for weight in parameters.values())
     held: list[bool] = []
+    here: list[tuple[int, int]] = []
 
     class Look(Callback):
         def on_step_end(self, run: Any) -> None:
+            trainer = run.stage.trainer
             held.extend(in_parts(weight) for part in parts_of(net) for weight in part.parameters())
+            moments = optimizer_tensors(trainer.optimizer, trainer.parameters)
+            mean = [value for name, value in moments.items() if name.endswith("/exp_avg")]
+            here.append((_size_here(trainer.parameters.values()), _size_here(mean)))
 
     net.train(callbacks=[Look()])
     assert held
     assert all(held)
+    assert here[0][0] == here[0][1] < 0.65 * whole  # rows are not cut: of 5, one process has 3
     for (part, kind, parameters), names, hooked in zip(before, keys, hooks, strict=True):
         assert type(part) is kind
         assert set(vars(part)) == names
@@ -119,6 +146,10 @@ def check_modules_are_whole_and_plain_again() -> None:
             assert weight.grad is None
     copy.deepcopy(before[0][0])
     _same_everywhere(net)
+
+
+def _size_here(tensors: Iterable[torch.Tensor]) -> int:
+    return sum(own_part(tensor).numel() for tensor in tensors)
 
 
 def _hooks(part: nn.Module) -> dict[str, int]:
@@ -194,6 +225,7 @@ def check_a_training_that_fails_leaves_weights_that_can_be_used() -> None:
 
 def check_low_precisions() -> None:
     both(precision="bf16", rel=1e-4)
+    both(precision="pure-bf16", rel=1e-2, norm=True, ema=0.9, max_steps=3)
     fp16 = {"precision": "fp16", "allow": {"fp16-on-cpu"}}
     both(rel=1e-3, loss_scale=LossScale(initial=2.0**6), **fp16)
 
