@@ -11,7 +11,7 @@ import importlib
 import importlib.util
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -65,7 +65,9 @@ class Update:
     `skipped` is "" if the weights were updated; else "loss" or "gradient" names what was not finite,
     "overflow" an fp16 step whose loss scale was too large, and "empty" a step in which no process had a
     batch. Weights and statistics are untouched then. `losses` are those of the batches of this process;
-    `signals` are the sums over all processes of what was sent along.
+    `signals` are the sums over all processes of what was sent along. Of a step whose loss or gradient is not
+    finite, `gradients` has the norm for each module, and `broke_at` names the weight, as `module.name`, at
+    which the backward pass met the first number that is not finite.
     """
 
     loss: float
@@ -73,6 +75,8 @@ class Update:
     skipped: str
     losses: Sequence[float]
     signals: Sequence[float] = ()
+    gradients: Mapping[str, float] = field(default_factory=dict[str, float])
+    broke_at: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +160,11 @@ class Trainer(TrainedState, Protocol):
     @property
     def program(self) -> Program:
         """The program that computes the loss."""
+        ...
+
+    @property
+    def ready(self) -> float:
+        """When it had computed, in this step, what it can without the others: `time.perf_counter()`."""
         ...
 
     def accumulate(
@@ -304,6 +313,18 @@ class Session(Protocol):
 
     def to_numpy(self, value: Any) -> Any:
         """Bring a tensor back as a numpy array; half precision becomes float32."""
+        ...
+
+    def to_host(self, value: Any) -> Any:
+        """Copy a value to the memory of the host as it is, for later."""
+        ...
+
+    def to_device(self, value: Any) -> Any:
+        """Bring a value back that `to_host` has kept."""
+        ...
+
+    def fingerprints(self, modules: Mapping[str, NeuralModule]) -> dict[str, str]:
+        """Tell the weights and statistics of modules by a short text each, which changes when they do."""
         ...
 
     def count_parameters(self, *modules: NeuralModule, trainable_only: bool = False) -> int:

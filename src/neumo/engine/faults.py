@@ -38,7 +38,7 @@ import signal
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -170,7 +170,7 @@ def spoil(loss: T) -> T:
 
 
 @contextmanager
-def armed(text: str = "") -> Iterator[Plan]:
+def armed(text: str = "") -> Generator[Plan, None, None]:
     """Arm faults for a while, in this process and in those that it forks; without any, points are counted.
 
     >>> with armed("error@step=2") as plan:

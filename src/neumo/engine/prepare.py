@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from neumo.engine import faults
 from neumo.engine.aims import COUNT, Aim, divide_weights, feed_places, find_aims, whole_plan
 from neumo.engine.backend import TrainingSetup
 from neumo.engine.callbacks import Callback, TimeLimit
@@ -24,6 +25,7 @@ from neumo.engine.resume import find_checkpoint, restore
 from neumo.engine.run import Run
 from neumo.engine.saving import Saver, restore_source
 from neumo.engine.schedules import Factor, as_factor
+from neumo.engine.signals import Signals, ended_by, how_to_go_on, pass_on
 from neumo.engine.stage import Stage
 from neumo.engine.tracking import CSV, LossLogger, Progress, Provenance
 from neumo.engine.train import Part, Training, TrainResult
@@ -87,13 +89,16 @@ def train(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> TrainR
     about_data = _about_data(factory, subject)
     for text in [*subject.notes, *passed, *about_data]:
         run.note(text)
+    if armed := faults.armed_now():
+        run.note(f"faults are armed: {armed}")
     try:
         if saved is not None:
             restore(training, callbacks, saved)
             restore_learned(modules, saved.state.get("learned", {}), source=saved.path.name)
             check_learned(steps)
             run.note(f"going on from {saved.path}: step {run.step}, epoch {run.epoch + 1}, batch {run.batch}")
-        training.go()
+        with Signals(run):
+            training.go()
         if saved is not None and not run.moved:
             run.note(f"the training in {factory.folder} was over already; resume='never' starts anew")
     finally:
@@ -103,6 +108,9 @@ def train(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> TrainR
     for text in report_data(subject.source, factory.folder, factory.session.world):
         if text not in about_data:  # found while training: a recording that broke, samples that were clipped
             run.note(text)
+    if ended_by(run.stopped):
+        run.note(how_to_go_on(run))
+        pass_on(run.stopped)
     return _result(training, factory.folder, saved.path if saved is not None else None)
 
 
@@ -337,6 +345,7 @@ def _training(
         trainer=trainer,
         source=subject.source,
         reader=reader,
+        ports=[feed.port for feed in subject.plan.feeds],
         parts=parts,
         cycle=options.cycle,
         run=run,

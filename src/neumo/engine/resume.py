@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from neumo.engine.checkpoint import CheckpointStore, Saved
+from neumo.engine.nonfinite import FILE, forget_later
 from neumo.engine.tracking import LOG
 from neumo.engine.world import first_says
 from neumo.types.errors import CheckpointError, ConfigError, NeumoError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from neumo.engine.world import World
 
 # What a new run in the folder must not go on with.
-_OF_A_RUN: Final = ("checkpoints", LOG, "metrics.csv", "samples", "tracking", "tensorboard")
+_OF_A_RUN: Final = ("checkpoints", LOG, FILE, "metrics.csv", "samples", "tracking", "tensorboard")
 
 
 def find_checkpoint(
@@ -95,6 +96,8 @@ def restore(training: Training, callbacks: Sequence[Callback], saved: Saved) -> 
             fixes=[f"NeuralFactory(seed={state['seed']})", "resume='never' starts anew"],
         )
     training.trainer.load(saved.path, state["trainer"])
+    if run.folder is not None and run.first:
+        forget_later(run.folder, state["step"])
     planned = run.total_steps
     run.load(state)
     before = state.get("batches_per_step", 1)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from neumo.engine import faults
 from neumo.engine.backend import Batch, Reader, Session, TrainedState, Trainer, Update
+from neumo.engine.nonfinite import FILE, describe_batch, plain, write_row
 from neumo.engine.phases import Cycle
 from neumo.engine.preflight import listed
 from neumo.engine.run import Best, Current, Run
+from neumo.engine.saving import restore_source, shared_state
 from neumo.engine.schedules import Factor
 from neumo.engine.seeds import derive_seed
+from neumo.engine.watch import Watch
 from neumo.engine.windows import Share, share_of
 from neumo.engine.world import together
 from neumo.types.errors import BackendError, DataError
@@ -112,15 +114,20 @@ class Training:
     source: DataSource
     reader: Reader
     run: Run
+    ports: Sequence[str] = ()  # of the feeds of a batch
     nonfinite: NonFinite = "skip"
     bad_limit: int = 10
     max_steps: int | None = None
     losses: list[float] = field(default_factory=list[float])
     _flagged: list[tuple[Any, tuple[int, ...]]] = field(default_factory=list[tuple[Any, tuple[int, ...]]])
     _spare: tuple[Any, ...] | None = None  # feeds to compute, for the sake of the others, in an empty turn
+    _watch: Watch = field(init=False)
     _noted: int = 0  # notes that the others know
     _looked: int = 0  # utterances of this epoch of which is known whether the loss left them out
     _left_out: int = 0  # those that it did
+
+    def __post_init__(self) -> None:
+        self._watch = Watch(self.run.world, self.run.note)
 
     def go(self) -> None:
         """Train until the epochs or steps are done, or a callback says stop."""
@@ -167,9 +174,11 @@ class Training:
         if run.batch >= run.batches:
             self.count_infeasible(whole_epoch=whole)
             self._tell_of_others()
+            self._share_bad_items()
             run.epoch_is_over = run.moved = True
             run.close_row()
             run.tell("on_epoch_end")
+            faults.reach("epoch-end", run.epoch + 1)
             run.agree()
 
     def _read(self, share: Share) -> Generator[list[Batch], None, None]:
@@ -178,7 +187,10 @@ class Training:
         stream = self.reader.read(flat, self.run.epoch)
         try:
             for window in share.windows:
+                self._watch.begin()
                 batches = [next(stream) for _ in window]
+                for _ in batches:
+                    faults.reach("batch")
                 if self._spare is None and self.run.world.size > 1:
                     self._spare = self._first_feeds(batches, share)
                 yield batches
@@ -203,6 +215,7 @@ class Training:
             window = [batch for batch in window if batch.items]
             if not window:  # every utterance of it was left out, or there was none
                 return
+        faults.reach("step", run.step + 1)
         turns = self._turns()
         run.lr = turns[0].part.rate(turns[0].updates)
         run.tell("on_step_start")
@@ -216,6 +229,7 @@ class Training:
         self._take_down(turns, updates, window)
         run.tell("on_batch_end")
         run.tell("on_step_end")
+        faults.reach("step-end", run.step)
         run.agree(any(update.signals[0] for update in updates))
         run.current = None
 
@@ -232,12 +246,16 @@ class Training:
         signals = [float(bool(self.run.asked)), float(sum(bool(batch.items) for batch in window))]
         try:
             self._accumulate(turn, window, reference)
-            return trainer.apply(turn.part.factor(turn.updates), signals)
+            times = self._watch.ready(trainer.ready) if not turn.place else []
+            update = trainer.apply(turn.part.factor(turn.updates), [*signals, *times])
         except Exception as error:
             explained = trainer.explain(error)
             if explained is error:
                 raise
             raise explained from error
+        if not turn.place:
+            self._watch.hear(self.run.step + 1, update.signals[len(signals) :])
+        return update
 
     def _take_down(self, turns: Sequence[_Turn], updates: Sequence[Update], window: Sequence[Batch]) -> None:
         """Record what the updates of a step came to."""
@@ -301,6 +319,11 @@ class Training:
             )
         return self._spare
 
+    def _share_bad_items(self) -> None:
+        """Let every process leave out what any of them has found bad."""
+        if self.run.world.size > 1:
+            restore_source(self.source, shared_state(self.source, self.run.world))
+
     def _tell_of_others(self) -> None:
         """Bring notes of other processes to the first one, each text once."""
         run = self.run
@@ -320,31 +343,43 @@ class Training:
             return
         run = self.run
         in_a_row = run.tally.add_bad(phase)
-        names = self._suspects(update, window)
+        names, batches = self._suspects(update, window)
         row = {"step": run.step, "epoch": run.epoch, "what": update.skipped, "loss": str(update.loss)}
         row |= {"norm": str(update.norm), "items": names, **({"phase": phase} if phase else {})}
         if len(run.tally.skipped) < _ROWS_KEPT:
             run.tally.skipped.append(row)
         if run.folder is not None and run.first:
-            with (run.folder / "nonfinite.jsonl").open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            gradients = {name: plain(norm) for name, norm in update.gradients.items()}
+            write_row(
+                run.folder,
+                {**row, "batches": batches, "gradients": gradients, "broke_at": update.broke_at},
+            )
         figures = f"loss {update.loss}, norm {update.norm}"
         of = f"step {run.step}, phase {phase!r}," if phase else f"step {run.step}"
         what = f"{_WHAT[update.skipped]} of {of} is not finite ({figures})"
         if self.nonfinite == "raise" or in_a_row >= self.bad_limit:
             count = in_a_row if self.nonfinite == "skip" else 0
-            raise _gave_up(what, names, run, count, self.session.advice)
+            broke = [f"the backward pass broke at {update.broke_at}"] if update.skipped == "gradient" else []
+            raise _gave_up(what, names, run, count, broke, self.session.advice)
         run.note(f"{what}: the step is left out, weights untouched; its utterances: {listed(names)}")
 
-    def _suspects(self, update: Update, window: Sequence[Batch]) -> list[str]:
-        """Name the utterances of the batches whose loss is not finite, or of all batches of the step."""
-        every = [[self.source.name(item) for item in batch.items] for batch in window]
-        broken = [names for names, loss in zip(every, update.losses, strict=True) if not math.isfinite(loss)]
-        known = together(self.run.world, [broken, every])
-        chosen = [names for mine, _ in known for names in mine] or [
-            names for _, mine in known for names in mine
-        ]
-        return [name for names in chosen for name in names]
+    def _suspects(self, update: Update, window: Sequence[Batch]) -> tuple[list[str], list[dict[str, Any]]]:
+        """Describe the batches of a step, of all processes, and name the utterances that it may be due to.
+
+        They are those whose input is not finite, else those of batches whose loss is not, else all.
+        """
+        mine: list[dict[str, Any]] = []
+        for batch, loss in zip(window, update.losses, strict=True):
+            if not batch.items:
+                continue
+            names = [self.source.name(item) for item in batch.items]
+            arrays = (self.session.to_numpy(feed) for feed in batch.feeds)
+            feeds = dict(zip(self.ports, arrays, strict=False))
+            mine.append({"process": self.run.world.rank, **describe_batch(feeds, names, loss)})
+        every: list[dict[str, Any]] = [row for rows in together(self.run.world, mine) for row in rows]
+        broken = [name for row in every for name in row["not_finite"]]
+        lost = [name for row in every if isinstance(row["loss"], str) for name in row["items"]]
+        return broken or lost or [name for row in every for name in row["items"]], every
 
     def count_infeasible(self, *, whole_epoch: bool = False) -> None:
         """Count and name the utterances that losses had to leave out since this was last asked.
@@ -381,16 +416,19 @@ class Training:
             )
 
 
-def _gave_up(what: str, names: list[str], run: Run, in_a_row: int, advice: Sequence[str]) -> BackendError:
+def _gave_up(
+    what: str, names: list[str], run: Run, in_a_row: int, broke: list[str], advice: Sequence[str]
+) -> BackendError:
     """Say why a training ends; `in_a_row` is 0 where the first such step is one too many."""
     many = f"; that is {in_a_row} such steps in a row" if in_a_row else ""
-    written = [f"written down in {run.folder / 'nonfinite.jsonl'}"] if run.folder is not None else []
+    written = [f"written down in {run.folder / FILE}"] if run.folder is not None else []
     return BackendError(
         what + many,
         code="non-finite",
         details=[
             "the weights are those of the last good step",
             f"its utterances: {listed(names, 8)}",
+            *broke,
             *written,
         ],
         fixes=[

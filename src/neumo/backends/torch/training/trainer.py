@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from neumo.backends.torch.parallel.sync_norm import SyncedNorms
 from neumo.backends.torch.parallel.world import is_about_others, others_lost
 from neumo.backends.torch.save import load_state, read_arrays, state_of
 from neumo.backends.torch.training.average import Average
+from neumo.backends.torch.training.gradients import describe_gradients
 from neumo.backends.torch.training.hold import complete_momentum, without_gradient
 from neumo.backends.torch.training.larc import apply_larc
 from neumo.backends.torch.training.optimizers import (
@@ -31,6 +33,7 @@ from neumo.backends.torch.training.optimizers import (
 )
 from neumo.backends.torch.training.scaling import make_scaler
 from neumo.backends.torch.weights import named_weights, statistics_of, trainable_weights
+from neumo.engine import faults
 from neumo.engine.backend import TrainingSetup, Update
 from neumo.engine.checkpoint import Writer
 from neumo.engine.optimizers import Optimizer
@@ -89,6 +92,7 @@ class TorchTrainer:
         self._shared = Shared(modules.values(), world)
         self.average = Average(setup.ema, state_of(modules)) if setup.ema is not None else None
         self.scaler = make_scaler(place, setup.loss_scale)
+        self.ready = time.perf_counter()
         self._needs_grad_checked = False
         self._parts: list[_Part] = []
         self._held: list[nn.Parameter] = []
@@ -105,13 +109,14 @@ class TorchTrainer:
         reseed(self.place.device, seed)
         with self.place.float32(), self.division.turn(last):
             wanted = self._forward(feeds)
-            loss: Tensor = wanted[self._loss]
+            loss: Tensor = faults.spoil(wanted[self._loss])
             if not self._needs_grad_checked:
                 self._check(loss)
             amount = self._amount(wanted, weight)
             alone = last and not self._parts and self.world.size == 1
             self._reference = 0.0 if alone else reference
             share = loss if alone else loss * (amount * (self.division.factor / reference))
+            self.ready = time.perf_counter()  # from here on it may wait for the others
             self.scaler.scale(share).backward()
         self._parts.append(_Part(loss.detach(), amount))
         wanted[self._loss] = None  # frees the graph of the backward pass
@@ -159,8 +164,11 @@ class TorchTrainer:
         post = self._reference / amount if self._reference and amount else 1.0
         value, norm = total / amount if amount else total, size * post
         skipped = self._skipped(value, norm) or ("" if amount else "empty")
+        broken: tuple[dict[str, float], str] = ({}, "")
         if skipped:
             self._undo()
+            if skipped in ("loss", "gradient"):
+                broken = describe_gradients(self.parameters)
         else:
             self._shared.average(mine / amount)
             self._update(gradients, post * self._clipping(norm), factor)
@@ -169,7 +177,7 @@ class TorchTrainer:
         for weight in self._weights:  # as zero_grad does, which takes twenty times as long
             weight.grad = None
         self._parts.clear()
-        return Update(value, norm, skipped, losses, signals)
+        return Update(value, norm, skipped, losses, signals, *broken)
 
     def _numbers(self, norm: Tensor) -> tuple[list[float], list[float], float]:
         """Bring losses, weights and the norm to the host, in the one place where it waits for the device."""
