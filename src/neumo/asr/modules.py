@@ -33,6 +33,7 @@ from neumo.types import (
     T,
     U,
     V,
+    Values,
     Var,
     Vocab,
 )
@@ -374,11 +375,12 @@ class CTCLoss(NeuralModule):
     """Connectionist temporal classification: minus the log-probability of a target, mean over utterances.
 
     >>> list(CTCLoss(Vocab.english()).signature().gives)
-    ['loss', 'infeasible']
+    ['loss', 'infeasible', 'count']
 
     An utterance is infeasible if its target needs more frames than there are (one for each label and one
     between equal neighbours), or if it has no frame: `infeasible` says which, and it adds nothing to the
-    loss, the mean or any gradient. A batch of only infeasible utterances has the loss 0. Graves et al. 2006,
+    loss, the mean or any gradient. A batch of only infeasible utterances has the loss 0. `count` is how many
+    the mean is over, so that batches of a step can be weighted. Graves et al. 2006,
     https://www.cs.toronto.edu/~graves/icml_2006.pdf
     """
 
@@ -396,7 +398,11 @@ class CTCLoss(NeuralModule):
                 "targets": Ids(self.vocab)[B, U],
                 "targets_len": Lengths(U)[B],
             },
-            gives={"loss": Loss(reduction="mean")[()], "infeasible": Flags()[B]},
+            gives={
+                "loss": Loss(reduction="mean")[()],
+                "infeasible": Flags()[B],
+                "count": Values("utterances")[()],
+            },
         )
 
     @staticmethod

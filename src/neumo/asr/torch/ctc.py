@@ -34,10 +34,11 @@ class CTCHead(nn.Module):
 
 
 class CTCResult(NamedTuple):
-    """The loss and the utterances that it left out."""
+    """The loss, the utterances that it left out, and how many it is the mean over."""
 
     loss: Tensor  # ()
     infeasible: Tensor  # (B,) bool
+    count: Tensor  # ()
 
 
 @implements(specs.CTCLoss)
@@ -53,13 +54,14 @@ class CTCLoss(nn.Module):
     def forward(
         self, log_probs: Tensor, log_probs_len: Tensor, targets: Tensor, targets_len: Tensor
     ) -> CTCResult:
-        """(B, T, V), (B,), (B, U), (B,) -> (), (B,)."""
+        """(B, T, V), (B,), (B, U), (B,) -> (), (B,), ()."""
         self._check(targets, targets_len)
         infeasible = needed_frames(targets, targets_len).clamp(min=1) > log_probs_len
         rows = (~infeasible).nonzero().squeeze(1)
         chosen = at_least_float32(log_probs[rows])
+        count = chosen.new_full((), len(rows))
         if len(rows) == 0:
-            return CTCResult(chosen.sum(), infeasible)  # 0, with a graph behind it and no gradient
+            return CTCResult(chosen.sum(), infeasible, count)  # 0, with a graph behind it and no gradient
         loss = F.ctc_loss(
             chosen.transpose(0, 1),
             targets[rows],
@@ -68,7 +70,7 @@ class CTCLoss(nn.Module):
             blank=self.blank,
             reduction="sum",
         )
-        return CTCResult(loss / len(rows), infeasible)
+        return CTCResult(loss / len(rows), infeasible, count)
 
     def _check(self, targets: Tensor, targets_len: Tensor) -> None:
         """An id outside of the vocabulary would read memory that is not ours."""
