@@ -96,6 +96,7 @@ def from_recipe(path: str, folder: Path | None, device: str) -> tuple[Transcribe
     from neumo.asr.transcribe import Transcriber
     from neumo.cli.train import default_folder
     from neumo.engine.recipe import make_factory, read_actions, trained_weights
+    from neumo.engine.recipe_callbacks import averaged_weights
     from neumo.graph.yaml import load_recipe
 
     recipe = load_recipe(path)
@@ -109,7 +110,8 @@ def from_recipe(path: str, folder: Path | None, device: str) -> tuple[Transcribe
             fixes=[f"neumo train {path}", "--folder RUN", "give a .neumo file in the place of the recipe"],
         )
     factory = make_factory(recipe, device=device, folder=folder, progress=False)
-    weights = trained_weights(folder, actions.evaluate.checkpoint)
+    averaged = averaged_weights(folder) if actions.train.average is not None else None
+    weights = averaged or trained_weights(folder, actions.evaluate.checkpoint)
     missing = [row for row in factory.load(graph, weights, partial=True) if not row.startswith("left over")]
     if missing:
         raise CheckpointError(

@@ -28,6 +28,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "describe": ("neumo.cli.describe", "Describe modules: what they take and give, their settings."),
     "explain": ("neumo.cli.explain", "Explain the code of an error by a wrong and a right example."),
     "train": ("neumo.cli.train", "Train the graph of a recipe, or go on with a run."),
+    "average": ("neumo.cli.average", "Average the weights of checkpoints of a run."),
     "evaluate": ("neumo.cli.evaluate", "Measure a trained model on a data set."),
     "transcribe": ("neumo.cli.transcribe", "Turn recordings into text with a trained model."),
 }
