@@ -28,7 +28,7 @@ from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
 from neumo.graph.module import DataLayer
 from neumo.graph.signature import Signature
-from neumo.types import Acoustic, B, F, GraphError, Loss, PortError
+from neumo.types import Acoustic, B, ConfigError, F, GraphError, Loss, PortError
 
 from .toys import SquaredError, refused
 
@@ -226,7 +226,7 @@ def test_a_training_that_is_restored_goes_on_at_its_step_epoch_rate_and_state(tm
 
 
 def test_a_value_that_was_inferred_is_where_another_graph_starts():
-    """The original kept such values in a cache of the factory; here they are passed on."""
+    """Beside the cache of a factory: an array, and a graph with open inputs that goes on from it."""
     opened = inputs(x=COLUMN)
     first = Plus().named("first")(x=opened.x).y
     whole = Graph("whole", "infer", {"first": first, "second": Plus().named("second")(x=first).y})
@@ -252,12 +252,36 @@ def test_inference_says_what_is_wrong_with_its_inputs():
         factory().infer(fed, {"x": np.zeros((1, 1))})
 
 
-def test_nothing_is_kept_between_inferences_so_there_is_no_cache_to_clear():
-    graph = Graph(outputs={"y": Plus()(x=inputs(x=COLUMN).x).y})
+def test_a_cache_of_inferred_values_is_where_another_graph_goes_on():
+    batch = SineData(points=32)()
+    seen = Watched().named("watched")(x=batch.x).y
+    first = Graph("first", "infer", {"first": Plus().named("first")(x=seen).y})
+    rest = Graph("rest", "infer", {"second": Plus().named("second")(x=first.outputs["first"]).y})
     maker = factory()
-    found = [maker.infer(graph, {"x": np.full((1, 1), value)})[0]["y"].item() for value in (0.0, 5.0, 0.0)]
-    assert found == [10, 15, 10]
-    assert not hasattr(maker, "clear_cache")
+    Watched.modes.clear()
+    found = maker.infer(first, cache=True)
+    assert Watched.modes == [False, False]
+    again = maker.infer(rest, use_cache=True)
+    assert Watched.modes == [False, False]  # what was computed is not computed again
+    assert [(one["first"] + 10).tolist() for one in found] == [one["second"].tolist() for one in again]
+    maker.clear_cache()
+    assert [one["second"].tolist() for one in maker.infer(rest)] == [one["second"].tolist() for one in again]
+    assert len(Watched.modes) == 4
+
+
+def test_a_cache_is_filled_once_and_used_when_it_is_there():
+    graph = Graph(outputs={"y": Plus()(x=SineData(points=16)().x).y})
+    maker = factory()
+    with refused(ConfigError, "cannot fill a cache and go on from one at the same time"):
+        maker.infer(graph, cache=True, use_cache=True)
+    with refused(ConfigError, "use_cache goes on from a cache, and the factory has none"):
+        maker.infer(graph, use_cache=True)
+    maker.infer(graph, cache=True)
+    with refused(ConfigError, "the factory holds a cache of 2 values of 1 batches"):
+        maker.infer(graph, cache=True)
+    maker.clear_cache()
+    maker.infer(graph, cache=True)
+    assert maker.infer(graph, use_cache=True)[0]["y"].tolist() == maker.infer(graph)[0]["y"].tolist()
 
 
 @pytest.mark.parametrize("schedule", [Polynomial, Linear, neumo.engine.Cosine])

@@ -14,6 +14,7 @@ from neumo.engine.callbacks import Callback, Checkpoint, Evaluate
 from neumo.engine.compile import CompileLike, read_compile
 from neumo.engine.evaluate import Evaluation, Evaluator
 from neumo.engine.infer import check_mapping, infer
+from neumo.engine.infer_cache import InferCache
 from neumo.engine.optimizers import EMA, LARC, Optimizer
 from neumo.engine.options import NonFinite, TrainOptions, check_allowances
 from neumo.engine.phases import Alternate, Phase
@@ -126,6 +127,7 @@ class NeuralFactory:
         self._sources: dict[int, tuple[NeuralModule, DataSource]] = {}
         self._checked: WeakValueDictionary[int, Graph] = WeakValueDictionary()
         self._learned: dict[int, tuple[Learned | None, ...]] = {}  # by its modules, when it was checked
+        self.cache: InferCache | None = None  # what an inference has kept
         self._lent: dict[int, Graph] = {}  # what loops of one's own may train
 
     @property
@@ -236,14 +238,28 @@ class NeuralFactory:
             evaluator.close()
 
     def infer(
-        self, graph: Graph, inputs: Mapping[str, Any] | None = None, *, outputs: Sequence[str] | None = None
+        self,
+        graph: Graph,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        outputs: Sequence[str] | None = None,
+        cache: bool = False,
+        use_cache: bool = False,
     ) -> list[dict[str, Any]]:
         """Compute the outputs of a graph as numpy arrays: one dict for each batch of its data, in order.
 
         A graph with open inputs takes `inputs`, arrays by name, and gives one dict. `outputs` picks some by
-        name.
+        name. Several processes share the batches: the first one gets all, the others [].
+
+        `cache=True` keeps the values of all steps in the memory of the host, and `use_cache=True` computes
+        only what another graph adds to them, until `clear_cache()`. Raises `ConfigError` for a cache that is
+        missing, held already or out of date.
         """
-        return infer(self, graph, inputs, outputs)
+        return infer(self, graph, inputs, outputs, cache=cache, use_cache=use_cache)
+
+    def clear_cache(self) -> None:
+        """Free what `infer(graph, cache=True)` has kept, if anything."""
+        self.cache = None
 
     def evaluator(self, graph: Graph) -> Evaluator:
         """Prepare to evaluate a graph, as often as wanted; close it afterwards."""

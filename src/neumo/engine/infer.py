@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from neumo.engine.divided import Computed
+from neumo.engine.infer_cache import check_flags, infer_and_keep, infer_from_cache
 from neumo.engine.passes import Pass, run_program
 from neumo.engine.plan import Plan, compile_plan
 from neumo.engine.preflight import data_step
@@ -18,15 +19,28 @@ if TYPE_CHECKING:
 
 
 def infer(
-    factory: NeuralFactory, graph: Graph, inputs: Mapping[str, Any] | None, outputs: Sequence[str] | None
+    factory: NeuralFactory,
+    graph: Graph,
+    inputs: Mapping[str, Any] | None,
+    outputs: Sequence[str] | None,
+    *,
+    cache: bool = False,
+    use_cache: bool = False,
 ) -> list[dict[str, Any]]:
     """Compute the outputs of a graph: one dict of arrays per batch of the data, or one for the given
     inputs.
     """
+    check_flags(factory, cache=cache, use_cache=use_cache)
     check_mapping(inputs, "infer", "inputs", "[infer(graph, batch) for batch in batches]")
     factory.check(graph)
     names = outputs if outputs is not None else _computable(graph)
+    if use_cache:
+        return infer_from_cache(factory, graph, inputs, names)
     plan = compile_plan(graph, names, training=False)
+    if cache:
+        if inputs is not None or graph.inputs:
+            _check_inputs(graph, plan, inputs or {})
+        return infer_and_keep(factory, graph, inputs, names)
     if inputs is not None or graph.inputs:
         return [_once(factory, graph, plan, inputs or {})]
     data = data_step(graph, plan.sources)

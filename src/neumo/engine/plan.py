@@ -6,7 +6,7 @@ at again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ABSENT: Final = 0  # the slot that always holds None: what an unconnected optional port reads
 SPARE: Final = 1  # the slot that outputs go to which nobody reads
 
+Key: TypeAlias = tuple[int, str]  # of a value: its step, by identity, and its port
 Source: TypeAlias = "int | tuple[int, ...]"
 Edges: TypeAlias = "Callable[[Step], Iterator[tuple[str, Value]]]"  # the connections that an action uses
 
@@ -89,12 +90,17 @@ class Plan:
 
 
 def compile_plan(
-    graph: Graph, wanted: Mapping[str, Value] | Iterable[str] | None = None, *, training: bool = True
+    graph: Graph,
+    wanted: Mapping[str, Value] | Iterable[str] | None = None,
+    *,
+    training: bool = True,
+    known: Collection[Key] = (),
 ) -> Plan:
     """Compile the part of a graph that gives the wanted values: output names, or any of its values by name.
 
     Without `training`, ports of a graph for "both" that are there in training only get nothing, and what only
-    feeds them is left out. Raises `GraphError` for a graph with calls that were refused.
+    feeds them is left out. Values that are `known`, by key, are fed like data, and what only they need is
+    left out. Raises `GraphError` for a graph with calls that were refused.
 
     >>> from dataclasses import dataclass
     >>> from neumo.graph import Graph, NeuralModule, Signature, inputs
@@ -113,17 +119,23 @@ def compile_plan(
     """
     values = _wanted_values(graph, wanted)
     edges = _edges if training or graph.mode == "train" else _inference_edges
-    needed = _needed(values.values(), edges)
+    needed = _needed((value for value in values.values() if value.key not in known), edges, known)
     steps = [step for step in graph.steps if id(step) in needed]
     check_runnable(graph.name, steps)
     slots: dict[tuple[int, str], int] = {}
-    for key in _keys_read(steps, values.values(), edges):
+    read = _read(steps, values.values(), edges)
+    given = [value for key, value in read.items() if key in known]
+    for key in dict.fromkeys([*(value.key for value in given), *_keys_read(steps, read)]):
         slots[key] = len(slots) + 2
-    feeds: list[Feed] = []
+    feeds = [Feed(value, slots[value.key]) for value in given]
     calls: list[Step] = []
     for step in steps:
         if is_source(step):
-            feeds += [Feed(value, slots[value.key]) for value in step.outputs.values() if value.key in slots]
+            feeds += [
+                Feed(value, slots[value.key])
+                for value in step.outputs.values()
+                if value.key in slots and value.key not in known
+            ]
         else:
             calls.append(step)
     wanted_slots = {name: slots[value.key] for name, value in values.items()}
@@ -137,7 +149,7 @@ def compile_plan(
 
 def needed_steps(graph: Graph, values: Iterable[Value]) -> list[Step]:
     """List the steps that some values are computed from, in the order of the graph."""
-    needed = _needed(values, _edges)
+    needed = _needed(values, _edges, ())
     return [step for step in graph.steps if id(step) in needed]
 
 
@@ -158,21 +170,26 @@ def _wanted_values(graph: Graph, wanted: Mapping[str, Value] | Iterable[str] | N
     return {name: graph.outputs[name] for name in wanted}
 
 
-def _needed(values: Iterable[Value], edges: Edges) -> set[int]:
+def _needed(values: Iterable[Value], edges: Edges, known: Collection[Key]) -> set[int]:
     needed: set[int] = set()
     waiting = [value.step for value in values]
     while waiting:
         step = waiting.pop()
         if id(step) not in needed:
             needed.add(id(step))
-            waiting.extend(value.step for _, value in edges(step))
+            waiting.extend(value.step for _, value in edges(step) if value.key not in known)
     return needed
 
 
-def _keys_read(steps: list[Step], wanted: Iterable[Value], edges: Edges) -> list[tuple[int, str]]:
+def _read(steps: list[Step], wanted: Iterable[Value], edges: Edges) -> dict[Key, Value]:
+    """The values that somebody reads."""
+    read = {value.key: value for value in wanted}
+    read.update((value.key, value) for step in steps for _, value in edges(step))
+    return read
+
+
+def _keys_read(steps: list[Step], read: Mapping[Key, Value]) -> list[Key]:
     """The values that somebody reads, in the order in which they are made."""
-    read = {value.key for value in wanted}
-    read.update(value.key for step in steps for _, value in edges(step))
     return [(id(step), port) for step in steps for port in step.outputs if (id(step), port) in read]
 
 

@@ -40,7 +40,7 @@ from neumo.backends.torch.training.observe import observing
 from neumo.backends.torch.training.phased import PhasedTrainer
 from neumo.backends.torch.training.profiler import TorchProfiler
 from neumo.backends.torch.training.trainer import TorchTrainer, reseed
-from neumo.backends.torch.weights import named_weights, set_modes, state_names
+from neumo.backends.torch.weights import fingerprint, named_weights, set_modes, state_names
 from neumo.engine.backend import Setup, TrainingSetup
 from neumo.engine.plan import Plan
 from neumo.engine.seeds import derive_seed
@@ -281,6 +281,19 @@ class TorchSession:
             )
         plain = value.detach().cpu()
         return (plain.float() if plain.dtype in (torch.bfloat16, torch.float16) else plain).numpy()
+
+    def to_host(self, value: Any) -> Any:
+        """Copy a value to the memory of the host as it is, for later."""
+        return value.detach().to("cpu", copy=True) if isinstance(value, Tensor) else value
+
+    def to_device(self, value: Any) -> Any:
+        """Bring a value back that `to_host` has kept; a copy, as modules may write into what they get."""
+        return value.to(self.place.device, copy=True) if isinstance(value, Tensor) else value
+
+    def fingerprints(self, modules: Mapping[str, NeuralModule]) -> dict[str, str]:
+        """Tell the weights and statistics of modules by a short text each, which changes when they do."""
+        self.build(modules)
+        return {name: fingerprint(module) for name, module in self._modules(modules).items()}
 
     def count_parameters(self, *modules: NeuralModule, trainable_only: bool = False) -> int:
         """Count the weights of modules, each weight once, or those that training would change."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from hashlib import blake2b
 
+import torch
 from torch import Tensor, nn
 
 from neumo.backends.torch.tie import plain_name
@@ -71,3 +73,21 @@ def _layers(module: nn.Module) -> Iterator[tuple[nn.Module, set[str]]]:
         names = {name for name in every if name.startswith(f"{path}.")}
         if path and names:
             yield layer, names
+
+
+def fingerprint(module: nn.Module) -> str:
+    """Tell the weights and statistics of a module by a short text, which changes when one of them does.
+
+    >>> layer = nn.Linear(2, 2)
+    >>> before = fingerprint(layer)
+    >>> layer.bias.data[0] += 1
+    >>> fingerprint(layer) == before
+    False
+    """
+    whole = blake2b(digest_size=16)
+    for name, value in module.state_dict().items():
+        if isinstance(value, Tensor):
+            plain = value.detach().cpu().contiguous()
+            whole.update(f"{name} {plain.dtype} {tuple(plain.shape)}\n".encode())
+            whole.update(plain.reshape(-1).view(torch.uint8).numpy().data)
+    return whole.hexdigest()
