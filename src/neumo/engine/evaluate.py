@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,7 +16,7 @@ from neumo.engine.preflight import data_step, loss_count
 from neumo.engine.verify import Verify
 from neumo.engine.workers import Workers
 from neumo.engine.world import World
-from neumo.types import GraphError, Loss
+from neumo.types import ConfigError, GraphError, Loss
 
 if TYPE_CHECKING:
     from neumo.data.source import DataSource
@@ -162,6 +162,24 @@ class Evaluator:
                 figures.append((measure.name, one.result()))
                 texts |= _texts(one)
             yield {"item": self.source.name(item), **_joined(figures), **texts}
+
+
+def by_name(graphs: Mapping[str, Graph] | Sequence[Graph]) -> dict[str, Graph]:
+    """Give the graphs of several sets the names by which their figures are told apart.
+
+    Raises `ConfigError` for two graphs of one name.
+    """
+    if isinstance(graphs, Mapping):
+        return dict(graphs)
+    names = [graph.name for graph in graphs]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(
+                f"two of the graphs to evaluate are called {name!r}",
+                code="evaluate",
+                fixes=["evaluate({'dev': one, 'test': another})"],
+            )
+    return dict(zip(names, graphs, strict=True))
 
 
 def _texts(total: Any) -> dict[str, str]:

@@ -6,13 +6,13 @@ import json
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, overload
 from weakref import WeakValueDictionary
 
 from neumo.engine.backend import Session, Setup, find_backend
 from neumo.engine.callbacks import Callback, Checkpoint, Evaluate
 from neumo.engine.compile import CompileLike, read_compile
-from neumo.engine.evaluate import Evaluation, Evaluator
+from neumo.engine.evaluate import Evaluation, Evaluator, by_name
 from neumo.engine.infer import check_mapping, infer
 from neumo.engine.infer_cache import InferCache
 from neumo.engine.optimizers import EMA, LARC, Optimizer
@@ -225,12 +225,28 @@ class NeuralFactory:
         )
         return train(self, as_graph(graph), options)
 
-    def evaluate(self, graph: Graph, *, per_utterance: bool = False) -> Evaluation:
+    @overload
+    def evaluate(self, graph: Graph, *, per_utterance: bool = False) -> Evaluation: ...
+
+    @overload
+    def evaluate(
+        self, graph: Mapping[str, Graph] | Sequence[Graph], *, per_utterance: bool = False
+    ) -> dict[str, Evaluation]: ...
+
+    def evaluate(
+        self, graph: Graph | Mapping[str, Graph] | Sequence[Graph], *, per_utterance: bool = False
+    ) -> Evaluation | dict[str, Evaluation]:
         """Compute the metrics of a graph over all its data, and the mean of its losses.
 
         Returns a dict of figures such as `{"wer": 0.021, ...}`; with `per_utterance=True` its `utterances`
-        has one row for each. The result does not depend on what ran before.
+        has one row for each. The result does not depend on what ran before, nor on how many processes share
+        the batches. Several graphs, in a list or by name, give such a dict for each, by name.
         """
+        if isinstance(graph, Mapping | Sequence):
+            return {
+                name: self.evaluate(each, per_utterance=per_utterance)
+                for name, each in by_name(graph).items()
+            }
         evaluator = self.evaluator(graph)
         try:
             return evaluator.run(per_utterance=per_utterance)

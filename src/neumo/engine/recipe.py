@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from neumo.engine.evaluate import Evaluation
     from neumo.engine.factory import NeuralFactory
     from neumo.engine.train import TrainResult
+    from neumo.graph.graph import Graph
 
 RECIPE: Final = "recipe.yaml"  # in the run folder: what was run
 
@@ -190,12 +191,25 @@ _DEFAULTS: Final = vars(TrainSettings())
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationSettings:
-    """The section `evaluate`: which graph, and with which weights (the run folder's, if none are named)."""
+    """The section `evaluate`: a graph or several, and with which weights (the run folder's, if none are
+    named).
+    """
 
     graph: str | None = None
+    graphs: tuple[str, ...] = ()
     weights: Path | None = None
     checkpoint: Literal["last", "best"] = "last"
     per_utterance: bool = False
+
+    def __post_init__(self) -> None:
+        if self.graph is not None and self.graphs:
+            raise ConfigError("evaluate names a graph, and graphs as well", code="evaluate", fixes=["graphs"])
+
+    def sets(self, recipe: Recipe) -> dict[str, Graph]:
+        """The graphs to evaluate, by name: those that are named, or the usual one."""
+        names = self.graphs or (self.graph or _usual(recipe, "evaluate", "test", "dev"),)
+        graphs = [recipe.graph(name) for name in names]
+        return {name or graph.name: graph for name, graph in zip(names, graphs, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -281,6 +295,7 @@ def _unknown_graphs(recipe: Recipe, actions: Actions) -> Iterator[NeumoError]:
         (each.graph, ("train", "evaluate", number, "graph"))
         for number, each in enumerate(train.evaluations(recipe))
     ]
+    named += [(name, ("evaluate", "graphs", n)) for n, name in enumerate(actions.evaluate.graphs)]
     for name, keys in [*named, (actions.evaluate.graph, ("evaluate", "graph"))]:
         if name is not None:
             yield from _refusal(recipe, keys, recipe.graph, name)
@@ -425,15 +440,33 @@ def run_evaluate(
     weights: str | Path | None = None,
 ) -> Evaluation:
     """Evaluate a graph of a recipe with the weights that were trained from it, or with named ones."""
+    settings = read_actions(recipe).evaluate
+    chosen = recipe.graph(graph or settings.graph or _usual(recipe, "evaluate", "test", "dev"))
+    return _evaluated(recipe, {chosen.name: chosen}, factory, weights)[chosen.name]
+
+
+def run_evaluations(
+    recipe: Recipe, *, factory: NeuralFactory | None = None, weights: str | Path | None = None
+) -> dict[str, Evaluation]:
+    """Evaluate all graphs that `evaluate.graphs` of a recipe names, as `run_evaluate` does one."""
+    return _evaluated(recipe, read_actions(recipe).evaluate.sets(recipe), factory, weights)
+
+
+def _evaluated(
+    recipe: Recipe,
+    graphs: Mapping[str, Graph],
+    factory: NeuralFactory | None,
+    weights: str | Path | None,
+) -> dict[str, Evaluation]:
     actions = read_actions(recipe)
     settings = actions.evaluate
     maker = factory if factory is not None else make_factory(recipe)
-    chosen = recipe.graph(graph or settings.graph or _usual(recipe, "evaluate", "test", "dev"))
     place = Path(weights) if weights is not None else settings.weights
     if place is None and actions.train.average is not None:
         place = averaged_weights(maker.folder)
-    maker.load(chosen, place if place is not None else trained_weights(maker.folder, settings.checkpoint))
-    return maker.evaluate(chosen, per_utterance=settings.per_utterance)
+    for graph in graphs.values():
+        maker.load(graph, place if place is not None else trained_weights(maker.folder, settings.checkpoint))
+    return maker.evaluate(graphs, per_utterance=settings.per_utterance)
 
 
 def trained_weights(folder: Path | None, which: Literal["last", "best"] = "last") -> Path:
