@@ -59,6 +59,12 @@ def check_strategy(strategy: Strategy) -> None:
     if not strategy.timeout_minutes > 0:
         what = f"{kind}: timeout_minutes={strategy.timeout_minutes} is not above 0"
         raise ConfigError(what, code="strategy")
+    if isinstance(strategy, FSDP) and isinstance(strategy.shard, str):
+        raise ConfigError(
+            f"FSDP: shard={strategy.shard!r} is one text, and it is a tuple of patterns",
+            code="strategy",
+            fixes=[f"shard=({strategy.shard!r},)"],
+        )
     if isinstance(strategy, FSDP) and strategy.checkpoint not in ("whole", "sharded"):
         what = f"FSDP: checkpoint={strategy.checkpoint!r} is neither 'whole' nor 'sharded'"
         raise ConfigError(what, code="strategy")
