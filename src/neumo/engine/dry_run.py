@@ -88,6 +88,7 @@ def dry_runs(recipe: Recipe, actions: Actions | None = None, *, seed: int = 0) -
     Raises the error of the graph that fails, or one that shows those of all that do.
     """
     from neumo.engine.recipe import trained_graph
+    from neumo.engine.recipe_phases import losses_of
     from neumo.graph.yaml import raise_all
 
     backend = actions.factory.backend if actions is not None else "torch"
@@ -96,10 +97,10 @@ def dry_runs(recipe: Recipe, actions: Actions | None = None, *, seed: int = 0) -
     done: list[DryRun] = []
     errors: list[NeumoError] = []
     for name, graph in recipe.graphs.items():
-        loss = actions.train.loss if actions is not None and name == trained else None
+        losses = losses_of(actions) if actions is not None and name == trained else [None]
         train = True if name == trained else None
         try:
-            done.append(dry_run(graph, session, train=train, loss=loss, seed=seed))
+            done += [dry_run(graph, session, train=train, loss=loss, seed=seed) for loss in losses]
         except NeumoError as error:
             errors.append(error)
     raise_all(errors, str(recipe.path or "the recipe"))

@@ -27,6 +27,7 @@ from neumo.engine.checkpoint import CheckpointStore
 from neumo.engine.compile import Compile
 from neumo.engine.optimizers import EMA, LARC, OPTIMIZERS, Muon, Optimizer
 from neumo.engine.options import Allowance, NonFinite, TrainOptions
+from neumo.engine.phases import Alternate, Phase
 from neumo.engine.precision import LossScale, Precision, check_overrides, read_overrides
 from neumo.engine.preflight import find_loss
 from neumo.engine.recipe_callbacks import (
@@ -38,6 +39,7 @@ from neumo.engine.recipe_callbacks import (
 )
 from neumo.engine.recipe_check import check_best, place_of, placed
 from neumo.engine.recipe_kinds import read_kind
+from neumo.engine.recipe_phases import PhaseSettings, losses_of, read_phases
 from neumo.engine.schedules import SCHEDULES, Schedule
 from neumo.engine.strategies import STRATEGIES, Strategy
 from neumo.engine.verify import Verify
@@ -166,6 +168,8 @@ class TrainSettings(CallbackSettings):
     resume: str = "auto"
     nonfinite: NonFinite = "skip"
     bad_limit: int = 10
+    phases: tuple[PhaseSettings, ...] = ()
+    alternate: Alternate = "steps"
 
     @property
     def start(self) -> StartSettings | None:
@@ -222,6 +226,7 @@ class Actions:
     optimizer: Optimizer | None
     schedule: Schedule | None
     strategy: Strategy | None = None
+    phases: tuple[Phase, ...] = ()
 
 
 def read_actions(recipe: Recipe) -> Actions:
@@ -235,13 +240,15 @@ def read_actions(recipe: Recipe) -> Actions:
     Raises an error with all mistakes, each at its place: unknown keys, kinds, graphs and modules, with the
     nearest match, and settings that a training would refuse.
     """
+    train = recipe.section("train", TrainSettings)
     actions = Actions(
         recipe.section("factory", FactorySettings),
-        recipe.section("train", TrainSettings),
+        train,
         recipe.section("evaluate", EvaluationSettings),
         read_kind(recipe, "optimizer", OPTIMIZERS),
         read_kind(recipe, "schedule", SCHEDULES),
         read_kind(recipe, "strategy", STRATEGIES, "factory"),
+        read_phases(recipe, train.phases),
     )
     raise_all(_mistakes(recipe, actions), str(recipe.path or "the recipe"))
     return actions
@@ -259,7 +266,7 @@ def section_mistakes(recipe: Recipe) -> list[NeumoError]:
     factory: seed=-1 is below 0
     """
     readers: list[Callable[[], object]] = [
-        lambda: recipe.section("train", TrainSettings),
+        lambda: read_phases(recipe, recipe.section("train", TrainSettings).phases),
         lambda: read_kind(recipe, "optimizer", OPTIMIZERS),
         lambda: read_kind(recipe, "schedule", SCHEDULES),
         lambda: read_kind(recipe, "strategy", STRATEGIES, "factory"),
@@ -332,7 +339,13 @@ def _unknown_precisions(recipe: Recipe, factory: FactorySettings) -> Iterator[Ne
 
 
 def _unknown_groups(recipe: Recipe, actions: Actions) -> Iterator[NeumoError]:
-    """Find names of modules that the groups of the optimizer get wrong."""
+    """Find names of modules that phases, and the groups of the optimizer, get wrong."""
+    graph = recipe.graph(actions.train.graph or _usual(recipe, "train"))
+    modules = [name for name, module in graph.modules.items() if module.role not in ("data", "metric")]
+    for number, phase in enumerate(actions.phases):
+        keys = ("train", "phases", number, "trains")
+        owner = f"train.phases: graph {graph.name!r}"
+        yield from _refusal(recipe, keys, check_heads, modules, phase.trains, owner)
     optimizer = actions.optimizer
     if optimizer is None:
         return
@@ -341,8 +354,6 @@ def _unknown_groups(recipe: Recipe, actions: Actions) -> Iterator[NeumoError]:
     ]
     if isinstance(optimizer, Muon):
         named.append((("others_for",), optimizer.others_for))
-    graph = recipe.graph(actions.train.graph or _usual(recipe, "train"))
-    modules = [name for name, module in graph.modules.items() if module.role not in ("data", "metric")]
     owner = f"train.optimizer: graph {graph.name!r}"
     for keys, patterns in named:
         yield from _refusal(recipe, ("train", "optimizer", *keys), check_heads, modules, patterns, owner)
@@ -355,7 +366,8 @@ def _refused_options(recipe: Recipe, actions: Actions) -> Iterator[NeumoError]:
     def made(**settings: Any) -> TrainOptions:
         told = "epochs" in settings or "max_steps" in settings
         train = TrainSettings(**({} if told else {"epochs": 1}), **settings)
-        options = _options(recipe, replace(actions, train=train), None, ())
+        chosen = actions.phases if train.phases else ()
+        options = _options(recipe, replace(actions, train=train, phases=chosen), None, ())
         _ = options.average
         return options
 
@@ -364,8 +376,9 @@ def _refused_options(recipe: Recipe, actions: Actions) -> Iterator[NeumoError]:
             raise error
         yield placed(error, place_of(recipe, "train", *([name] if name else []), named_in=error.what))
     graph = recipe.graph(actions.train.graph or _usual(recipe, "train"))
-    lost = list(_refusal(recipe, ("train", "loss"), find_loss, graph, actions.train.loss))
-    keys = ("train", "graph") if lost and lost[0].code == "mode" else ("train", "loss")
+    at: Keys = ("train", "phases") if actions.phases else ("train", "loss")
+    lost = [error for loss in losses_of(actions) for error in _refusal(recipe, at, find_loss, graph, loss)]
+    keys = ("train", "graph") if lost and lost[0].code == "mode" else at
     yield from (placed(error, place_of(recipe, *keys)) for error in lost)
     if not lost:
         yield from _refusal(recipe, (), check_best, recipe, actions)
@@ -524,6 +537,8 @@ def _options(
         nonfinite=settings.nonfinite,
         bad_limit=settings.bad_limit,
         callbacks=[*callbacks, *stops, *make_callbacks(recipe, settings, trained)],
+        phases=actions.phases,
+        alternate=settings.alternate,
     )
 
 

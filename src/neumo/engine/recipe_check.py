@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from neumo.engine.callbacks.evaluate import figures as figures
 from neumo.engine.preflight import find_loss
+from neumo.engine.recipe_phases import losses_of
 from neumo.graph.rules import Finding, Purpose, find, find_between
 from neumo.graph.yaml import Recipe
 from neumo.types.errors import ConfigError, GraphError, NeumoError, did_you_mean
@@ -39,7 +40,7 @@ def recipe_findings(
     if actions is not None and trained is not None:
         graph = recipe.graphs[trained]
         frozen = frozen_modules(graph, actions.train.freeze)
-        purposes[trained] = Purpose("train", loss=find_loss(graph, actions.train.loss)[1], frozen=frozen)
+        purposes[trained] = Purpose("train", loss=find_loss(graph, losses_of(actions)[0])[1], frozen=frozen)
         has_weights = has_weights or actions.train.weights is not None
     found = {name: find(graph, purposes.get(name)) for name, graph in recipe.graphs.items()}
     chosen = [] if trained is None else [trained]

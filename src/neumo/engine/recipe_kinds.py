@@ -20,6 +20,8 @@ _INSIDE: Final[Mapping[str, Kinds]] = {"others": OTHERS}  # fields that name a k
 def read_kind(recipe: Recipe, key: str, kinds: Kinds, section: str = "train") -> Any:
     """Read `train.<key>`, or that of another section: a mapping with a `kind`, or the kind alone.
 
+    The key may be a way through mappings and lists, such as `phases.0.optimizer`.
+
     >>> from neumo.engine.optimizers import OPTIMIZERS
     >>> asked = {"optimizer": {"kind": "Muon", "others": {"kind": "AdamW", "lr": 0.002}}}
     >>> read_kind(Recipe(graphs={}, actions={"train": asked}), "optimizer", OPTIMIZERS).others.lr
@@ -69,12 +71,18 @@ def _read(node: Node, kinds: Kinds, scope: Scope, label: str) -> Any:
     return make(made, values, written, scope, label)
 
 
-def _node(recipe: Recipe, section: str, key: str) -> Node | None:
+def _node(recipe: Recipe, section: str, path: str) -> Node | None:
+    """Find what a section says, by a key or by keys and numbers such as `phases.0.optimizer`."""
     tree = recipe.tree
     node: Node | None = tree.data.get(section) if tree is not None else None
     if node is None:
         node = node_of(recipe.actions.get(section) or {}, str(recipe.path or "the recipe"))
-    return node.data.get(key) if node.is_map else None
+    for key in path.split("."):
+        if node is not None and node.is_list and key.isdigit():
+            node = node.items[int(key)]
+        else:
+            node = node.data.get(key) if node is not None and node.is_map else None
+    return node
 
 
 def _near(kind: object, kinds: Kinds) -> Any:
