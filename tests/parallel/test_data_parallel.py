@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from neumo.engine import NeuralFactory
+from neumo.engine.callbacks import Callback
 from neumo.engine.optimizers import SGD
+from neumo.types.errors import DataError
 
 from ..engine.toys import Line, PointData, line_graphs
 from .launch import run
@@ -47,3 +49,67 @@ def test_fifteen_batches_on_two_processes_end_and_use_every_batch() -> None:
     assert one["losses"] == two["losses"]
     alone = train(points=60, batch=4, epochs=2, max_steps=None, batches_per_step=2)
     assert one["losses"] == pytest.approx(alone["losses"], rel=1e-12)
+
+
+def one_batch() -> str:
+    try:
+        train(points=8, batch=8)
+    except DataError as error:
+        return error.render()
+    return "trained"
+
+
+def test_a_process_without_any_batch_is_refused_in_all_of_them() -> None:
+    for message in run(one_batch, 2):
+        assert "process 1 of 2 gets no batch" in message
+        assert "batches by process: 1, 0" in message
+
+
+def left_out_on_one() -> Any:
+    """The first batch of process 1 is left out whole, and so is one of its later ones."""
+    skipped = tuple(range(4, 8)) + tuple(range(20, 24))
+    data = PointData(points=32, batch_size=4, shuffle=False, skipped=skipped)
+    graph, _ = line_graphs(data=data)
+    factory = NeuralFactory(device="cpu", precision="fp64", seed=3, progress=False)
+    result = factory.train(graph, epochs=2, optimizer=SGD(lr=0.05), batches_per_step=2)
+    return result.losses
+
+
+def test_batches_that_are_left_out_hold_nobody_up() -> None:
+    alone = left_out_on_one()
+    one, two = run(left_out_on_one, 2)
+    assert one == two == pytest.approx(alone, rel=1e-12)
+    assert len(alone) == 8
+
+
+def nan_on_one() -> Any:
+    graph, _ = line_graphs(data=PointData(points=32, batch_size=4, shuffle=False, poisoned=(5,)))
+    factory = NeuralFactory(device="cpu", seed=3, progress=False)
+    result = factory.train(graph, epochs=1, optimizer=SGD(lr=0.05))
+    weights = [value.tolist() for value in factory.weights(graph).values()]
+    return {"skipped": result.skipped, "weights": weights, "losses": result.losses[1:]}
+
+
+def test_a_broken_value_on_one_process_leaves_the_step_out_on_all() -> None:
+    one, two = run(nan_on_one, 2)
+    assert one == two
+    (row,) = one["skipped"]
+    assert row["step"] == 1
+    assert row["what"] == "loss"
+    assert row["items"] == ["points.csv:6"]
+
+
+def stopped_by_one() -> Any:
+    class Impatient(Callback):
+        def on_step_end(self, run: Any) -> None:
+            if run.world.rank == 1 and run.step == 3:
+                run.stop("process 1 has seen enough")
+
+    graph, _ = line_graphs(data=PointData(points=64, batch_size=4))
+    factory = NeuralFactory(device="cpu", seed=3, progress=False)
+    result = factory.train(graph, epochs=3, callbacks=[Impatient()])
+    return [result.steps, result.stopped]
+
+
+def test_one_process_stops_all_in_the_same_step() -> None:
+    assert run(stopped_by_one, 2) == [[4, "process 1 has seen enough"]] * 2

@@ -140,6 +140,10 @@ class Training:
                 self.count_infeasible()
                 run.close_row()
             run.tell("on_action_end")
+        except BackendError as error:
+            if error.code == "peer-lost":
+                error.details = (*error.details, f"behind step {run.step}, in epoch {run.epoch + 1}")
+            raise
         finally:
             self.reader.close()
             run.close()
@@ -203,10 +207,12 @@ class Training:
         """Find something to compute in turns without a batch, should they come."""
         if all(batch.items for batch in batches):
             return None
-        for batch in self.reader.read([share.spare], self.run.epoch):
-            if batch.items:
-                return batch.feeds
-        return None
+        # Not with the workers of `reader`, which is in the middle of the epoch.
+        aside = self.session.reader(self.source, self.ports, 0)
+        with closing(aside):
+            return next(
+                (batch.feeds for batch in aside.read(share.spares, self.run.epoch) if batch.items), None
+            )
 
     def _step(self, window: Sequence[Batch], reference: float) -> None:
         run = self.run

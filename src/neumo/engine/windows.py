@@ -17,22 +17,23 @@ from neumo.types.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from neumo.data.source import DataSource
 
-Batches = list[list[int]]
-Window = Sequence[Sequence[int]]  # what one process computes for one step; empty where it lacks a batch
+Batches = Sequence[Sequence[int]]
+NOTHING: Sequence[int] = ()  # a turn without a batch
+Window = Batches  # what one process computes for one step; empty where it lacks a batch
 
 
 @dataclass(frozen=True)
 class Share:
     """The part of an epoch that one process has: the windows to come, and how long the epoch is.
 
-    `batches` counts those of the whole epoch, over all processes. `spare` is a batch to compute, for the sake
-    of the others, in a turn for which this process has none. `reference` is how many items a step has on
-    average, over all processes.
+    `batches` counts those of the whole epoch, over all processes. One of the `spares` is computed, for the
+    sake of the others, in a turn for which this process has no batch. `reference` is how many items a step
+    has on average, over all processes.
     """
 
     batches: int
     windows: Sequence[Window]
-    spare: Sequence[int]
+    spares: Sequence[Sequence[int]]
     reference: float
 
 
@@ -73,10 +74,10 @@ def share_of(
         ]
         windows = [everything[world.rank :: world.size]]
     turns = -(-batches // world.size)  # the same in all processes: layers may exchange statistics in each
-    left = [[*window, *([[]] * (turns - len(window)))] for window in left]
-    spare = _spare(source, windows, world)
+    left = [[*window, *([NOTHING] * (turns - len(window)))] for window in left]
+    spares = _spares(source, windows, world)
     (items,) = world.sum([float(sum(len(batch) for window in left for batch in window))])
-    return Share(count, left, spare, items / max(len(left), 1) or 1.0)
+    return Share(count, left, spares, items / max(len(left), 1) or 1.0)
 
 
 def count_windows(source: DataSource, epoch: int, world: World, batches: int) -> int:
@@ -84,24 +85,26 @@ def count_windows(source: DataSource, epoch: int, world: World, batches: int) ->
     return _laid_out(source, epoch, world, batches)[1] // batches
 
 
-def _laid_out(source: DataSource, epoch: int, world: World, batches: int) -> tuple[list[Batches], int]:
+def _laid_out(source: DataSource, epoch: int, world: World, batches: int) -> tuple[list[Window], int]:
     """The windows of this process, and how many batches all have; only its own batches are made."""
     places = range(world.rank, batches, world.size)
     lists = [source.batches(epoch, rank=place, world=batches) for place in places]
     (longest,) = world.largest([float(max(len(each) for each in lists))])
     rows = range(int(longest))
-    return [[each[row] if row < len(each) else [] for each in lists] for row in rows], len(rows) * batches
+    return [[each[row] if row < len(each) else NOTHING for each in lists] for row in rows], len(
+        rows
+    ) * batches
 
 
 def _sequence(source: DataSource, epoch: int, layout: int) -> Batches:
     """All batches of an epoch, window by window."""
     lists = [source.batches(epoch, rank=place, world=layout) for place in range(layout)]
     rows = range(max(len(each) for each in lists))
-    return [each[row] if row < len(each) else [] for row in rows for each in lists]
+    return [each[row] if row < len(each) else NOTHING for row in rows for each in lists]
 
 
-def _spare(source: DataSource, windows: Sequence[Window], world: World) -> Sequence[int]:
-    mine = [batch for batch in chain.from_iterable(windows) if batch]
+def _spares(source: DataSource, windows: Sequence[Window], world: World) -> Batches:
+    mine = [batch for batch in chain.from_iterable(windows) if len(batch)]
     counts = world.sum([float(len(mine) if rank == world.rank else 0) for rank in range(world.size)])
     if not any(counts):
         raise DataError("the data has no batch, so there is nothing to train on", code="no-data")
@@ -117,4 +120,4 @@ def _spare(source: DataSource, windows: Sequence[Window], world: World) -> Seque
                 f"let {type(source).__name__}.batches divide evenly",
             ],
         )
-    return mine[0]
+    return mine
