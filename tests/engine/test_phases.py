@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import yaml
 
 from neumo.engine import EMA, SGD, AdamW, Linear, NeuralFactory, Phase
+from neumo.engine.dry_run import dry_runs
 from neumo.engine.phases import Cycle
+from neumo.engine.recipe import make_factory, read_actions, run_train
 from neumo.engine.seeds import derive_seed
 from neumo.engine.tracking import read_log
 from neumo.graph.graph import Graph
-from neumo.types import BackendError, ConfigError, GraphError
+from neumo.graph.yaml import Recipe, load_recipe
+from neumo.types import BackendError, ConfigError, GraphError, NeumoError
 
 from .gan_toys import Judge, Maker, MakerLoss, gan
 from .toys import PointData, refused
@@ -275,3 +280,84 @@ def test_the_updates_of_a_phase_are_counted_over_rounds() -> None:
     assert numbers[:6] == [0, 0, 0, 1, 1, 0]
     for step in range(50):
         assert [cycle.updates(n, before=step) for n in (0, 1)] == [numbers[:step].count(n) for n in (0, 1)]
+
+
+RECIPE = """\
+neumo: 1
+modules:
+  data: {kind: PointData, points: 24}
+  maker: {kind: Maker}
+  judge: {kind: Judge}
+  d: {kind: JudgeLoss}
+  g: {kind: MakerLoss}
+graphs:
+  train:
+    mode: train
+    steps:
+      batch: data()
+      made: maker(x=batch.x)
+      fake: judge(y=made.y)
+      real: judge(y=batch.y)
+      d: d(real=real.score, made=fake.score)
+      g: g(made=fake.score)
+    outputs: {d_loss: d.loss, g_loss: g.loss}
+factory: {device: cpu, seed: 4}
+train:
+  max_steps: 4
+  clip: 1.0
+  alternate: batch
+  phases:
+    - {loss: d_loss, trains: [judge], optimizer: {kind: SGD, lr: 0.1}, steps: 2}
+    - {loss: g_loss, trains: [maker], optimizer: AdamW, schedule: {kind: Linear, warmup_steps: 2}, clip: 0.1}
+"""
+
+
+def recipe(tmp_path: Any, *changes: str) -> Recipe:
+    (tmp_path / "gan.yaml").write_text(RECIPE)
+    return load_recipe(tmp_path / "gan.yaml", list(changes))
+
+
+def test_a_recipe_trains_in_phases(tmp_path: Any) -> None:
+    asked = recipe(tmp_path)
+    actions = read_actions(asked)
+    assert [(each.label, each.steps, each.clip) for each in actions.phases] == [
+        ("d_loss", 2, None),
+        ("g_loss", 1, 0.1),
+    ]
+    assert actions.phases[1].schedule == Linear(warmup_steps=2)
+    own = factory(seed=4)
+    wanted = own.train(asked.graph("train"), phases=actions.phases, alternate="batch", max_steps=4, clip=1.0)
+    again = recipe(tmp_path)
+    assert run_train(again, factory=make_factory(again, progress=False)).losses == wanted.losses
+    assert [one.figures.keys() for one in dry_runs(asked, actions)] == [{"d_loss"}, {"g_loss"}]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("train.phases.0.trains=[jugde]", "did you mean 'judge'"),
+        ("train.phases.0.loss=d_los", "did you mean 'd_loss'"),
+        ("train.phases.0.steps=0", "steps=0 is below 1"),
+        ("train.phases.1.optimizer=Adamw", "did you mean 'AdamW'"),
+        ("train.phases.1.optimiser=Adam", "did you mean 'optimizer'"),
+        ("train.alternate=batches", "did you mean 'batch'"),
+        ("train.phases.1.name=d_loss", "two phases are called 'd_loss'"),
+    ],
+)
+def test_what_a_recipe_gets_wrong_in_phases_is_said_at_its_place(
+    tmp_path: Any, change: str, words: str
+) -> None:
+    key, _, value = change.partition("=")
+    text = RECIPE
+    starts = {"train.phases.0": "    - {loss: d_loss", "train.phases.1": "    - {loss: g_loss"}
+    if key == "train.alternate":
+        text = text.replace("alternate: batch", f"alternate: {value}")
+    else:
+        head, _, last = key.rpartition(".")
+        row = next(line for line in RECIPE.splitlines() if line.startswith(starts[head]))
+        body = yaml.safe_load(row.strip()[2:]) | {last: yaml.safe_load(value)}
+        text = text.replace(row, f"    - {json.dumps(body)}")
+    (tmp_path / "gan.yaml").write_text(text)
+    with refused(NeumoError, words) as caught:
+        read_actions(load_recipe(tmp_path / "gan.yaml"))
+    assert "gan.yaml:2" in str(caught.value)

@@ -4,7 +4,14 @@ import sys
 import pytest
 
 from neumo.engine import LAMB, WSD, AdamW, Cosine, Group, Muon, NovoGrad
-from neumo.engine.recipe import make_factory, read_actions, run_evaluate, run_train, section_mistakes
+from neumo.engine.recipe import (
+    make_factory,
+    read_actions,
+    run_evaluate,
+    run_evaluations,
+    run_train,
+    section_mistakes,
+)
 from neumo.graph.yaml import load_recipe
 from neumo.types import CheckpointError, ConfigError, NeumoError
 
@@ -88,6 +95,37 @@ def test_the_best_checkpoint_can_be_evaluated(path):
     recipe = load_recipe(path, ["evaluate.checkpoint=best", "evaluate.graph=test"])
     run_train(recipe, factory=make_factory(recipe, progress=False))
     assert "error" in run_evaluate(recipe, factory=make_factory(recipe, progress=False))
+
+
+def test_several_sets_are_evaluated_with_the_same_weights(path):
+    recipe = load_recipe(path, ["evaluate.graphs=[test, train]"])
+    run_train(recipe, factory=make_factory(recipe, progress=False))
+    factory = make_factory(recipe, progress=False)
+    both = run_evaluations(recipe, factory=factory)
+    assert list(both) == ["test", "train"]
+    assert both["test"] == factory.evaluate(recipe.graph("test"))
+    assert both["train"] == factory.evaluate({"any": recipe.graph("train")})["any"]
+    assert list(factory.evaluate([recipe.graph("test")], per_utterance=True)["test"].utterances[0]) == [
+        "item",
+        "error",
+        "points",
+    ]
+    with refused(ConfigError, "two of the graphs to evaluate are called 'test'"):
+        factory.evaluate([recipe.graph("test")] * 2)
+    one = load_recipe(path, ["evaluate.graph=test"])
+    assert run_evaluations(one, factory=factory) == {"test": both["test"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("evaluate.graphs=[test, tarin]", "did you mean 'train'"),
+        ("evaluate={graph: test, graphs: [test]}", "evaluate names a graph, and graphs as well"),
+    ],
+)
+def test_sets_that_cannot_be_meant_are_refused(path, change, words):
+    with refused(NeumoError, words):
+        read_actions(load_recipe(path, [change]))
 
 
 def test_a_recipe_is_resumed(path):
