@@ -90,6 +90,42 @@ def check_weights_tied_within_a_part() -> None:
     assert net.weights["trunk.blocks.0.0.weight"] == net.weights["trunk.blocks.2.0.weight"]
 
 
+def check_weights_tied_transposed() -> None:
+    def train(net: Net) -> Any:
+        net.factory.tie((net.trunk, "leave.weight"), (net.trunk, "enter.weight"), transpose=True)
+        return net.train(ema=0.9, evaluate=net.test)
+
+    _, net = both(train)
+    enter, leave = net.weights["trunk.enter.weight"], net.weights["trunk.leave.weight"]
+    np.testing.assert_array_equal(np.array(enter).T, leave)
+
+
+def check_compiled_modules_are_refused() -> None:
+    with refused(BackendError, "compiled modules cannot be sharded.*compile=False"):
+        Net(BLOCKS, compile=True).train()
+
+
+def check_what_torch_does_not_shard_is_left_as_it_was() -> None:
+    import torch.distributed.fsdp as fsdp
+
+    net = Net(BLOCKS)
+    kinds = [type(part) for part in parts_of(net)]
+    shard = fsdp.fully_shard
+
+    def fail(part: nn.Module, **given: Any) -> Any:
+        if type(part).__name__ == "LineLayer":
+            raise NotImplementedError("no lines")
+        return shard(part, **given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fsdp, "fully_shard", fail)
+        with refused(BackendError, "LineLayer cannot be sharded: no lines"):
+            net.train()
+    assert [type(part) for part in parts_of(net)] == kinds
+    assert net.weights == Net().weights
+    assert net.train(max_steps=2).losses == Net(BLOCKS).train(max_steps=2).losses
+
+
 def check_weights_tied_over_parts_are_refused() -> None:
     with refused(BackendError, r"trunk.blocks.0.0.weight and trunk.blocks.2.0.weight are one weight"):
         Net(BLOCKS, tied=True).train()

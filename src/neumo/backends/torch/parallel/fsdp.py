@@ -20,7 +20,7 @@ from neumo.backends.torch.parallel.shards import gather, whole
 from neumo.backends.torch.parallel.strategy import Arrays, whole_files
 from neumo.engine.checkpoint import Writer
 from neumo.engine.optimizers import Optimizer
-from neumo.engine.strategies import FSDP
+from neumo.engine.strategies import FSDP, Strategy
 from neumo.engine.world import World
 from neumo.types.errors import BackendError, ConfigError
 
@@ -75,7 +75,11 @@ class FullySharded:
         for part in parts:
             self._handles.append(part.register_forward_hook(_own_memory))
             policy = MixedPrecisionPolicy(reduce_dtype=_reduced_in(part))
-            fully_shard(part, mesh=mesh, reshard_after_forward=self._reshard, mp_policy=policy)
+            try:
+                fully_shard(part, mesh=mesh, reshard_after_forward=self._reshard, mp_policy=policy)
+            except Exception as error:  # whatever it is that torch does not shard: in all processes
+                self._restore()
+                raise _not_sharded(part, error) from error
         for before in self._before:
             before.free()
         sharded: list[Any] = parts
@@ -134,16 +138,20 @@ class FullySharded:
         """Make the modules whole and plain again, in all processes; they call it together."""
         if not self._parts:
             return
-        for handle in self._handles:
-            handle.remove()
         seen: dict[int, Tensor] = {}
         for part in self._parts:
             part.reshard()
         for before in self._before:
             before.gather(seen)
+        self._restore()
+        self._parts, self._roots = [], []
+
+    def _restore(self) -> None:
+        for handle in self._handles:
+            handle.remove()
         for before in self._before:
             before.restore()
-        self._before, self._parts, self._roots = [], [], []
+        self._before = []
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,6 +293,22 @@ def _tied(one: str, two: str) -> BackendError:
         details=["a weight belongs to the one module, or the one layer of `shard`, that gathers it"],
         fixes=["shard=() where both are in one module", "untie them", "strategy=DDP()"],
     )
+
+
+def _not_sharded(part: nn.Module, error: Exception) -> BackendError:
+    return BackendError(
+        f"{type(part).__name__} cannot be sharded: {error}", code="shard", fixes=["strategy=DDP()"]
+    )
+
+
+def check_uncompiled(strategy: Strategy, world: World, *, compiled: bool) -> None:
+    """Raise `BackendError` if modules are to be compiled and sharded."""
+    if compiled and world.size > 1 and isinstance(strategy, FSDP):
+        raise BackendError(
+            "compiled modules cannot be sharded: FSDP gathers and frees weights between the layers",
+            code="shard",
+            fixes=["compile=False", "strategy=DDP()"],
+        )
 
 
 def _check_optimizer(optimizer: Optimizer) -> None:
