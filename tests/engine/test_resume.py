@@ -232,3 +232,22 @@ def test_a_process_that_is_killed_goes_on_exactly(tmp_path, uninterrupted):
     assert log(tmp_path) == rows
     assert all(np.array_equal(weights[name], value) for name, value in maker.weights(train).items())
     assert result.history == whole.history
+
+
+@pytest.mark.parametrize("steps", [1, 4])
+def test_steps_of_several_batches_go_on_exactly_where_the_last_has_fewer(steps, tmp_path):
+    """What a step is scaled by while it is added up is that of the whole epoch, not of what is left of it."""
+
+    def run(folder, steps):
+        train, _ = line_graphs(PointData(), Line(norm=True))  # five batches of 8: steps of 2, 2 and 1
+        maker = NeuralFactory(device="cpu", precision="fp64", seed=5, progress=False, folder=folder)
+        checkpoint = Checkpoint(every_steps=1)
+        maker.train(
+            train, optimizer=AdamW(lr=0.02), max_steps=steps, batches_per_step=2, checkpoint=checkpoint
+        )
+        return maker.weights(train)
+
+    whole = run(tmp_path / "whole", 8)
+    run(tmp_path / "parts", steps)
+    parts = run(tmp_path / "parts", 8)
+    assert all(np.array_equal(parts[name], whole[name]) for name in whole)

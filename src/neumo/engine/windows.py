@@ -76,8 +76,8 @@ def share_of(
     turns = -(-batches // world.size)  # the same in all processes: layers may exchange statistics in each
     left = [[*window, *([NOTHING] * (turns - len(window)))] for window in left]
     spares = _spares(source, windows, world)
-    (items,) = world.sum([float(sum(len(batch) for window in left for batch in window))])
-    return Share(count, left, spares, items / max(len(left), 1) or 1.0)
+    (items,) = world.sum([float(sum(len(batch) for window in windows for batch in window))])
+    return Share(count, left, spares, items / -(-count // batches) or 1.0)  # the same after a resume
 
 
 def count_windows(source: DataSource, epoch: int, world: World, batches: int) -> int:
