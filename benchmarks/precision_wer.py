@@ -1,17 +1,19 @@
 """What a precision costs in word errors: the AN4 recipe in each, measured on speakers that it has not heard.
 
     OMP_NUM_THREADS=1 python benchmarks/precision_wer.py --precisions fp32 bf16 --seeds 1 2 3
-    OMP_NUM_THREADS=1 python benchmarks/precision_wer.py --precisions fp32 fp16 --steps 10
+    OMP_NUM_THREADS=1 python benchmarks/precision_wer.py --precisions fp32 fp16 --tensor-cores
 
 Trainings with the same seed start from the same weights and see the same batches. Hold the difference against
 that between seeds: a training in another precision is another training after a few steps. On a CPU fp16
-crawls (minutes for 10 steps), so that it is refused for more than a few epochs.
+crawls (minutes for 10 steps), so that it is refused for more than a few epochs; `--tensor-cores` computes its
+products as a GPU does (see tensor_cores.py), at the speed of fp32.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,8 +37,10 @@ class Outcome:
     skipped: int
 
 
-def train(recipe: Path, precision: str, seed: int, length: str) -> Outcome:
+def train(recipe: Path, precision: str, seed: int, length: str, rounded: bool) -> Outcome:
     """Train the recipe in one precision for "epochs=3" or "steps=10", and evaluate it at the end."""
+    from tensor_cores import tensor_cores
+
     unit, _, number = length.partition("=")
     changes = [f"train.evaluate={{every_{unit}: {number}, best: wer}}"] if number else []
     changes += [f"train.{'max_steps' if unit == 'steps' else unit}={number}"] if number else []
@@ -44,7 +48,8 @@ def train(recipe: Path, precision: str, seed: int, length: str) -> Outcome:
     allow = ("fp16-on-cpu",) if precision in ("fp16", "O1", "O2") else ()
     factory = make_factory(loaded, precision=precision, seed=seed, folder=None, allow=allow)
     print(factory.describe())
-    result = run_train(loaded, factory=factory)
+    with tensor_cores() if rounded else nullcontext():
+        result = run_train(loaded, factory=factory)
     figures = result.metrics
     return Outcome(
         precision,
@@ -88,17 +93,20 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
     parser.add_argument("--epochs", type=int, help="those of the recipe, if not given")
     parser.add_argument("--steps", type=int, help="instead of whole epochs")
+    parser.add_argument("--tensor-cores", action="store_true", help="compute fp16 products as a GPU does")
     parser.add_argument("--recipe", type=Path, default=RECIPE)
     asked = parser.parse_args()
     import torch
 
     halves = {"fp16", "O1", "O2"} & set(asked.precisions)
     short = asked.steps or (asked.epochs and asked.epochs <= FP16_EPOCHS)
-    if halves and not torch.cuda.is_available() and not short:
+    if halves and not torch.cuda.is_available() and not short and not asked.tensor_cores:
         parser.error(f"fp16 on a CPU crawls: give --steps 10, or --epochs {FP16_EPOCHS} or fewer")
     length = f"steps={asked.steps}" if asked.steps else f"epochs={asked.epochs}" if asked.epochs else ""
     outcomes = [
-        train(asked.recipe, precision, seed, length) for seed in asked.seeds for precision in asked.precisions
+        train(asked.recipe, precision, seed, length, asked.tensor_cores and precision in halves)
+        for seed in asked.seeds
+        for precision in asked.precisions
     ]
     print(table(outcomes, asked.precisions[0]))
 
