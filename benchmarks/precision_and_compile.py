@@ -140,7 +140,9 @@ def measure(run: Run, device: str) -> float:
     return 1000 * (time.perf_counter() - start)
 
 
-def compare(variants: Mapping[str, Run], pairs: Mapping[str, tuple[str, str]], rounds: int, device: str) -> None:
+def compare(
+    variants: Mapping[str, Run], pairs: Mapping[str, tuple[str, str]], rounds: int, device: str
+) -> None:
     """Let the variants take turns and print the ratios of some pairs of them."""
     for name, run in variants.items():
         start = time.perf_counter()
@@ -166,7 +168,9 @@ def main() -> None:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=11)
-    parser.add_argument("--quick", action="store_true", help="one utterance, fewer rounds, compiled in fp32 only")
+    parser.add_argument(
+        "--quick", action="store_true", help="one utterance, fewer rounds, compiled in fp32 only"
+    )
     parser.add_argument("--no-compile", action="store_true", help="precisions only")
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -4,16 +4,18 @@
     OMP_NUM_THREADS=1 python benchmarks/step_time.py --quick
     OMP_NUM_THREADS=1 python benchmarks/step_time.py --precision bf16
 
-Both train the same layers on the same arrays with the same loss, AdamW (fused), a gradient norm clipped to
+Both train the same layers on the same arrays with the same loss, AdamW (fused) and a gradient norm clipped to
 1.0, and read the loss of each step. The engine also checks that it is finite, computes the schedule, draws a
-seed for the step, counts, and tells its callbacks. Both loops stay alive side by side and take turns in blocks
-of steps, first one and then the other in front, so that a busy machine slows both alike. The figure is the
-median of the ratios of neighbouring blocks, in CPU time of the process and on the clock. Target: at most 1.02.
+seed for the step, counts, and tells its callbacks. Both loops stay alive side by side and take turns in
+blocks of steps, first one and then the other in front, so that a busy machine slows both alike. The figure is
+the median of the ratios of neighbouring blocks, in CPU time of the process and on the clock. Target: at most
+1.02.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import statistics
 import threading
 import time
@@ -102,7 +104,7 @@ class StackLayer(nn.Sequential):
     def __init__(self, spec: Stack) -> None:
         widths = [FEATURES, *[spec.width] * spec.layers]
         parts: list[nn.Module] = []
-        for before, after in zip(widths, widths[1:], strict=False):
+        for before, after in itertools.pairwise(widths):
             parts += [nn.Conv1d(before, after, 5, padding=2, bias=False), nn.BatchNorm1d(after), nn.ReLU()]
         super().__init__(*parts, nn.Conv1d(spec.width, FEATURES, 1))
 

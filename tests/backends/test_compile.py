@@ -1,4 +1,4 @@
-"""torch.compile of modules and plans: same numbers, one translation for all sizes, and reasons where it cannot."""
+"""Compiled modules and plans: the same numbers, one translation for all sizes, and reasons where it fails."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from neumo.backends.torch.registry import implements
 from neumo.engine import AdamW, Compile, NeuralFactory
 from neumo.engine.compile import read_compile
 from neumo.engine.plan import compile_plan
+from neumo.engine.recipe import read_actions
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
 from neumo.graph.module import NeuralModule
 from neumo.graph.signature import Signature
+from neumo.graph.yaml import load_recipe
 from neumo.types import Acoustic, B, BackendError, ConfigError, F, GraphError, NeumoError, T
+
 from ..engine.toys import Line, MeanError, PointData, SquaredError
 
 HAS_COMPILER = shutil.which(os.environ.get("CXX", "g++")) is not None
@@ -157,7 +160,8 @@ class TestCompiled:
     def test_bf16_is_the_same_as_uncompiled_bf16(self) -> None:
         x = np.random.default_rng(0).normal(size=(2, 5, 3)).astype(np.float32)
         results = [
-            cpu(precision="bf16", compile=how).infer(smooth_graph(), {"x": x})[0]["y"] for how in (False, True)
+            cpu(precision="bf16", compile=how).infer(smooth_graph(), {"x": x})[0]["y"]
+            for how in (False, True)
         ]
         assert np.allclose(*results, atol=2e-2)
 
@@ -177,6 +181,23 @@ class TestRefused:
         (given,) = cpu(compile=True, allow={"graph-breaks"}).infer(graph, {"x": x})
         assert np.allclose(given["y"], cpu().infer(graph, {"x": x})[0]["y"], atol=1e-5)
         assert "some are not compiled" in caplog.text
+
+    @pytest.mark.slow
+    def test_shapes_that_keep_changing_are_refused_with_the_way_out(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        import torch._dynamo.config as limits
+
+        monkeypatch.setattr(limits, "recompile_limit", 2)
+        factory, graph = cpu(compile=Compile(dynamic=False)), smooth_graph()
+        program = factory.session.program(compile_plan(graph))
+        with pytest.raises(Exception) as caught, torch.no_grad():  # torch has its own
+            for frames in (5, 6, 7):
+                program([torch.ones(2, frames, 3)])
+        told = program.explain(caught.value)
+        assert isinstance(told, BackendError)
+        assert "again and again" in str(told)
+        assert any("dynamic=True" in str(fix) for fix in told.fixes)
 
     def test_an_unknown_name_is_refused_with_the_nearest(self) -> None:
         with pytest.raises(GraphError, match="no module 'smoth'") as caught:
@@ -199,6 +220,34 @@ class TestRefused:
     def test_cuda_graphs_need_a_gpu(self, settings: Compile) -> None:
         with pytest.raises(BackendError, match="the device is a CPU"):
             cpu(compile=settings)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("true", Compile()),
+        ("encoder", Compile(modules=("encoder",))),
+        ("[encoder, head*]", Compile(modules=("encoder", "head*"))),
+        ("{modules: [encoder], dynamic: false}", Compile(modules=("encoder",), dynamic=False)),
+        ("{mode: max-autotune, cuda_graphs: true}", Compile(mode="max-autotune", cuda_graphs=True)),
+    ],
+)
+def test_a_recipe_says_the_same(tmp_path: Path, written: str, meant: Compile) -> None:
+    (tmp_path / "recipe.yaml").write_text(f"""\
+neumo: 1
+modules:
+  data: {{kind: PointData}}
+  line: {{kind: Line}}
+graphs:
+  test:
+    mode: infer
+    steps:
+      batch: data()
+      fitted: line(x=batch.x)
+    outputs: {{y: fitted.y}}
+factory: {{compile: {written}}}
+""")
+    assert read_compile(read_actions(load_recipe(tmp_path / "recipe.yaml")).factory.compile) == meant
 
 
 def test_a_missing_compiler_is_named_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:

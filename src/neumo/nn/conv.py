@@ -59,7 +59,9 @@ class SameConv1d(nn.Conv1d):
             return super().forward(x)
         if self.groups == self.in_channels == self.out_channels:
             return depthwise_conv(x, self.weight, stride=self.stride[0], dilation=self.dilation[0])
-        if self.kernel_size[0] == self.groups == 1 and (torch.compiler.is_compiling() or not x.is_contiguous()):
+        if self.kernel_size[0] == self.groups == 1 and (
+            torch.compiler.is_compiling() or not x.is_contiguous()
+        ):
             # What came with the channels innermost stays so: a linear layer of each frame.
             kept = x[..., :: self.stride[0]].transpose(1, 2)
             return F.linear(kept, self.weight.squeeze(2)).transpose(1, 2)

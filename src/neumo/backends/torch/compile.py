@@ -136,10 +136,12 @@ class Compiler:
         fixes = [f"compile={rest!r} leaves {' and '.join(unfit)} out"] if unfit and rest else []
         fixes += ["a torch module that says `compiles = False` runs as it is"] if unfit else []
         fixes += [f"allow={{'{BREAKS}'}} runs the parts that cannot be compiled as they are"] if unfit else []
+        reason = lines[0] if lines else type(error).__name__
+        told = [line for line in lines[1:] if line.startswith(("Explanation:", "Caused by:", "File"))]
         return BackendError(
-            f"{' and '.join(unfit or names)} cannot be compiled: {lines[0] if lines else type(error).__name__}",
+            f"{' and '.join(unfit or names)} cannot be compiled: {reason}",
             code="compile",
-            details=[line for line in lines[1:] if line.startswith(("Explanation:", "Caused by:", "File"))][:3],
+            details=told[:3],
             fixes=[*fixes, "compile=False"],
         )
 
@@ -157,7 +159,9 @@ def unfit(function: Function, values: Sequence[Any]) -> bool:
     """Say whether a function of these values cannot be followed by torch.compile from end to end."""
     try:
         with torch.no_grad():
-            torch.compile(_with_own_code(_direct(function), "probe"), backend="eager", fullgraph=True)(*values)
+            torch.compile(_with_own_code(_direct(function), "probe"), backend="eager", fullgraph=True)(
+                *values
+            )
     except Exception:  # whatever it is: the function itself has just run with these values
         return True
     return False

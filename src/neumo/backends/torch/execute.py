@@ -92,7 +92,7 @@ class TorchProgram:
         return [slots[slot] for slot in self._wanted]
 
     def _compiled(self, feeds: Sequence[Any]) -> list[Any]:
-        assert self._compiler is not None  # noqa: S101  # chosen for programs that have one
+        assert self._compiler is not None  # chosen for programs that have one
         self._compiler.begin()
         try:
             return self._compiler.kept(self._bare(feeds))
@@ -170,7 +170,7 @@ class TorchProgram:
 
     def _explain_compiled(self, error: Exception, feeds: Sequence[Any]) -> Exception:
         """Run the plan as it is: either a module fails in it, too, or compiling is to blame."""
-        assert self._compiler is not None  # noqa: S101  # only compiled code leaves its feeds
+        assert self._compiler is not None  # only compiled code leaves its feeds
         names = [self.plan.steps[at].name for at in self._joined_steps()]
         try:
             with observing(self.modules, (), self._place.device):
@@ -182,7 +182,9 @@ class TorchProgram:
     def _joined_steps(self) -> list[int]:
         starts = (*self._joined.starts, len(self._calls))
         regions = zip(starts, starts[1:], self._fast, strict=False)
-        return [at for first, end, call in regions if call is not self._calls[first] for at in range(first, end)]
+        return [
+            at for first, end, call in regions if call is not self._calls[first] for at in range(first, end)
+        ]
 
     def _unfit(self, feeds: Sequence[Any]) -> list[str]:
         """Name the modules to be compiled that torch.compile cannot follow."""
