@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from neumo.data.quarantine import join_states
 from neumo.engine.resume import whole_state
 from neumo.engine.world import first_says, together
 from neumo.types.errors import CheckpointError
@@ -77,6 +76,8 @@ class Saver:
 
 def shared_state(source: DataSource, world: World) -> dict[str, Any] | None:
     """What a data source remembers of its bad items, as all processes know them; None if nothing."""
+    from neumo.data.quarantine import join_states  # loads numpy, which reading a recipe does not need
+
     remember: Callable[[], dict[str, Any]] | None = getattr(source, "state", None)
     return join_states(together(world, remember() if remember is not None else None))
 
