@@ -165,6 +165,22 @@ def test_evaluate_takes_a_recipe_with_the_weights_of_its_run(run, toy, capsys):
     assert json.loads(from_recipe.out)["words"] == json.loads(from_model.out)["words"]
 
 
+def test_evaluate_measures_each_manifest_in_a_table(run, toy, tmp_path, capsys):
+    model, folder = str(run / "model.neumo"), toy.parent
+    words = ["--manifest", str(folder / "dev.jsonl"), "--manifest", str(folder / "train.jsonl"), "--each"]
+    out = neumo(capsys, "evaluate", model, *words, "--utterances", str(tmp_path / "u.jsonl")).out
+    head, dev, train, *rest = out.splitlines()
+    assert head.split() == ["set", "WER", "CER", "words", "sub", "ins", "del", "utterances"]
+    assert (dev.split()[0], train.split()[0], rest[0]) == ("dev", "train", "normaliser none-1")
+    alone = json.loads(neumo(capsys, "evaluate", model, *words[:2], "--json").out)
+    both = json.loads(neumo(capsys, "evaluate", model, *words, "--json").out)["sets"]
+    assert list(both) == ["dev", "train"]
+    assert both["dev"] == alone
+    assert dev.split()[1] == f"{alone['words']['rate']:.2%}"
+    rows = [json.loads(line) for line in (tmp_path / "u.jsonl").read_text().splitlines()]
+    assert [row["set"] for row in rows[:9]] == ["dev"] * 8 + ["train"]
+
+
 def test_evaluate_writes_a_line_for_each_utterance(run, toy, tmp_path, capsys):
     words = ["--manifest", str(toy.parent / "dev.jsonl"), "--utterances", str(tmp_path / "u.jsonl")]
     assert neumo(capsys, "evaluate", str(run / "model.neumo"), *words).code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +29,9 @@ def evaluate(
         list[str] | None,
         typer.Option("--manifest", metavar="FILE", help="What to measure on; a recipe has one of its own."),
     ] = None,
+    each: Annotated[
+        bool, typer.Option("--each", help="Measure each manifest by itself, and show them in a table.")
+    ] = False,
     folder: Annotated[
         Path | None, typer.Option("--folder", help="For a recipe: the run folder with its weights.")
     ] = None,
@@ -49,50 +53,108 @@ def evaluate(
 
     Errors are added up over the corpus: substitutions, insertions and deletions over all reference words. The
     rates name the normaliser that was used. A recording that cannot be read fails the evaluation, which would
-    be wrong without it.
+    be wrong without it. Several sets make a table: each --manifest with --each, or the `evaluate.graphs` of a
+    recipe.
     """
     if utterances is not None:
         _check_writable(utterances)
     if Path(model).suffix in (".yaml", ".yml"):
-        transcriber, manifests = from_recipe(model, folder, device)
+        transcriber, sets = from_recipe(model, folder, device)
     else:
         from neumo.hub.bundle import load_model
 
-        transcriber, manifests = load_model(model, device=device).transcriber(times=False), []
+        transcriber, sets = load_model(model, device=device).transcriber(times=False), {}
     # The policy comes as any text; one that is no channel policy is refused there.
     transcriber.channels = channel_policy(channels)  # type: ignore[assignment]
-    if not manifest and not manifests:
+    if manifest:
+        sets = _by_name(manifest) if each else {"": manifest}
+    if not any(sets.values()):
         raise ConfigError(
             "evaluate needs to know what to measure on",
             code="manifest",
             fixes=[f"neumo evaluate {model} --manifest FILE"],
         )
-    from neumo.data.manifest import read_manifest
-
-    entries = read_manifest(manifest or manifests, needs_text=True)
-    words, characters = measure(transcriber, entries, normaliser)
-    rows = utterance_rows(entries, words, characters)
-    notes = spelling_notes(entries, transcriber.vocab, words)
+    measured = {name: Measured.on(transcriber, files, normaliser) for name, files in sets.items()}
     if utterances is not None:
+        rows = [
+            {**({"set": name} if name else {}), **row} for name, one in measured.items() for row in one.rows
+        ]
         lines = (json_text.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         utterances.write_text("".join(lines), encoding="utf-8")
+    reports = {name: one.report(show) for name, one in measured.items()}
     if json:
-        report = {
-            "manifest": list(entries.files),
-            "words": words.to_json(),
-            "characters": characters.to_json(),
-            "notes": notes,
-        }
-        worst = {"worst": _worst(rows, show)} if show else {}
-        typer.echo(json_text.dumps({**report, **worst}, ensure_ascii=False, indent=2))
+        whole = {"sets": reports} if len(reports) > 1 else next(iter(reports.values()))
+        typer.echo(json_text.dumps(whole, ensure_ascii=False, indent=2))
         return
-    typer.echo("\n".join([summary(words, characters), *(f"  note      {note}" for note in notes)]))
-    for row in _worst(rows, show):
-        typer.echo(f"\n{row['item']}\n  said   {row['reference']}\n  heard  {row['hypothesis']}")
+    if len(measured) > 1:
+        typer.echo(set_table(measured))
+    for name, one in measured.items():
+        if len(measured) == 1:
+            typer.echo(summary(one.words, one.characters))
+        for note in one.notes:
+            typer.echo(f"  note      {f'{name}: ' if len(measured) > 1 else ''}{note}")
+        for row in _worst(one.rows, show):
+            typer.echo(f"\n{row['item']}\n  said   {row['reference']}\n  heard  {row['hypothesis']}")
 
 
-def from_recipe(path: str, folder: Path | None, device: str) -> tuple[Transcriber, list[str]]:
-    """Return what transcribes with the weights of a run, and the manifests that the recipe measures on."""
+@dataclass(frozen=True)
+class Measured:
+    """What came of one set: its utterances, the errors by words and by characters, and a row for each."""
+
+    entries: Manifest
+    words: CorpusErrors
+    characters: CorpusErrors
+    rows: list[dict[str, Any]]
+    notes: list[str]
+
+    @classmethod
+    def on(cls, transcriber: Transcriber, files: list[str], normaliser: str) -> Measured:
+        """Measure on the utterances of some manifests."""
+        from neumo.data.manifest import read_manifest
+
+        entries = read_manifest(files, needs_text=True)
+        words, characters = measure(transcriber, entries, normaliser)
+        rows = utterance_rows(entries, words, characters)
+        return cls(entries, words, characters, rows, spelling_notes(entries, transcriber.vocab, words))
+
+    def report(self, show: int) -> dict[str, Any]:
+        """Return the figures, ready for JSON, with the worst utterances if any are asked for."""
+        return {
+            "manifest": list(self.entries.files),
+            "words": self.words.to_json(),
+            "characters": self.characters.to_json(),
+            "notes": self.notes,
+            **({"worst": _worst(self.rows, show)} if show else {}),
+        }
+
+
+def set_table(measured: dict[str, Measured]) -> str:
+    """Put the rates of several sets under each other, with the normaliser below, as it is one for all."""
+    rows = [["set", "WER", "CER", "words", "sub", "ins", "del", "utterances"]]
+    for name, one in measured.items():
+        counts = one.words.counts
+        errors = [counts.substitutions, counts.insertions, counts.deletions]
+        figures = [counts.reference, *errors, len(one.rows)]
+        rows.append([name, f"{one.words.rate:.2%}", f"{one.characters.rate:.2%}", *map(str, figures)])
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    lines = [
+        "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
+        for row in rows
+    ]
+    first = next(iter(measured.values()))
+    return "\n".join([*lines, f"normaliser {first.words.normaliser}"])
+
+
+def _by_name(manifests: list[str]) -> dict[str, list[str]]:
+    """Call each manifest by its file, without folders where that tells them apart."""
+    names = [Path(path).stem for path in manifests]
+    return {
+        name if names.count(name) == 1 else path: [path] for name, path in zip(names, manifests, strict=True)
+    }
+
+
+def from_recipe(path: str, folder: Path | None, device: str) -> tuple[Transcriber, dict[str, list[str]]]:
+    """Return what transcribes with the weights of a run, and the manifests of each set of the recipe."""
     from neumo.asr.transcribe import Transcriber
     from neumo.cli.train import default_folder
     from neumo.engine.recipe import make_factory, read_actions, trained_weights
@@ -117,12 +179,14 @@ def from_recipe(path: str, folder: Path | None, device: str) -> tuple[Transcribe
         raise CheckpointError(
             f"the weights in {folder} are not those of {path}", code="weights", details=missing[:20]
         )
-    return Transcriber(factory, graph, times=False), _manifests(recipe)
+    names = actions.evaluate.graphs or ("evaluate",)
+    sets = {name if len(names) > 1 else "": _manifests(recipe, name) for name in names}
+    return Transcriber(factory, graph, times=False), sets
 
 
-def _manifests(recipe: Recipe) -> list[str]:
-    """The manifests of the graph that the recipe evaluates with, if it has one."""
-    graph = recipe.graphs.get("evaluate")
+def _manifests(recipe: Recipe, name: str) -> list[str]:
+    """The manifests that a graph of a recipe reads, if there is one of this name."""
+    graph = recipe.graphs.get(name)
     layers = [module for module in graph.modules.values() if module.role == "data"] if graph else []
     found = [getattr(layer, "manifest", ()) for layer in layers]
     return [str(path) for one in found for path in ([one] if isinstance(one, str | Path) else one)]
