@@ -21,7 +21,7 @@ from neumo.engine.preflight import (
     listed,
     rule_notes,
 )
-from neumo.engine.resume import find_checkpoint, restore
+from neumo.engine.resume import after_restart, find_checkpoint, restore
 from neumo.engine.run import Run
 from neumo.engine.saving import Saver, restore_source
 from neumo.engine.schedules import Factor, as_factor
@@ -66,7 +66,8 @@ def train(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> TrainR
     factory.check_precisions(graph, *(evaluation.graph for evaluation in options.evaluations()))
     subject = _subject(factory, graph, options)
     trainer, updating = _trainers(factory, subject, options)
-    saved, passed = find_checkpoint(factory.folder, options.resume, world)
+    resume = after_restart(factory.folder, options.resume)
+    saved, passed = find_checkpoint(factory.folder, resume, world)
     if factory.folder is not None and world.rank == 0:
         factory.folder.mkdir(parents=True, exist_ok=True)
     _check_folder(factory, options)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from neumo.engine.checkpoint import CheckpointStore, Saved
+from neumo.engine.launch import restarted
 from neumo.engine.nonfinite import FILE, forget_later
 from neumo.engine.tracking import LOG
 from neumo.engine.world import first_says
@@ -22,6 +23,17 @@ if TYPE_CHECKING:
 
 # What a new run in the folder must not go on with.
 _OF_A_RUN: Final = ("checkpoints", LOG, FILE, "metrics.csv", "samples", "tracking", "tensorboard")
+
+
+def after_restart(folder: Path | None, resume: str | Path) -> str | Path:
+    """Say what to go on from: what was asked, or one's own checkpoints if the launcher has begun anew.
+
+    >>> after_restart(None, "never")
+    'never'
+    """
+    if not restarted() or folder is None:
+        return resume
+    return "auto" if resume == "never" or CheckpointStore(folder / "checkpoints").paths() else resume
 
 
 def find_checkpoint(

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from neumo.engine import faults
 from neumo.types.errors import DataError, NeumoError, did_you_mean
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class Collator:
             for index in indices:
                 if reading is not None:
                     reading(index)
+                faults.reach("item", int(index))
                 if item := self.source.item(index, epoch):  # an empty item was skipped by policy
                     kept.append((index, item))
             if not kept:

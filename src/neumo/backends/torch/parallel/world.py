@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import os
-from collections.abc import Sequence
+import re
+import signal
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from neumo.engine import faults
 from neumo.engine.launch import launched
 from neumo.engine.world import Alone, World
 from neumo.types.errors import BackendError
 
+_ANSWER_SECONDS = 10.0  # that a process which is alive may take to say so
+_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # what torchrun and others set
 
 
@@ -34,37 +43,80 @@ class TorchWorld:
         return self._reduced(numbers, dist.ReduceOp.MAX)
 
     def _reduced(self, numbers: Sequence[float], how: dist.ReduceOp.RedOpType) -> list[float]:
+        faults.reach("exchange")
         values = torch.tensor(list(numbers), dtype=torch.float64)
         if len(values):
-            dist.all_reduce(values, op=how)
+            with self._explaining():
+                dist.all_reduce(values, op=how)
         return values.tolist()
+
+    @contextmanager
+    def _explaining(self) -> Generator[None, None, None]:
+        try:
+            yield
+        except RuntimeError as error:
+            if is_about_others(error):
+                raise others_lost(error, self) from error
+            raise
 
     def gather(self, data: bytes) -> list[bytes]:
         """Bring the data of all processes to rank 0; the others get []."""
-        lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
-        dist.all_gather(lengths, torch.tensor([len(data)]))
-        sizes = [int(length) for length in lengths]
-        padded = torch.zeros(max(*sizes, 1), dtype=torch.uint8)
-        padded[: len(data)] = _tensor(data)
-        if self.rank:
-            dist.gather(padded)
-            return []
-        parts = [torch.empty_like(padded) for _ in range(self.size)]
-        dist.gather(padded, parts)
-        return [bytes(part[:size].numpy()) for part, size in zip(parts, sizes, strict=True)]
+        with self._explaining():
+            lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
+            dist.all_gather(lengths, torch.tensor([len(data)]))
+            sizes = [int(length) for length in lengths]
+            padded = torch.zeros(max(*sizes, 1), dtype=torch.uint8)
+            padded[: len(data)] = _tensor(data)
+            if self.rank:
+                dist.gather(padded)
+                return []
+            parts = [torch.empty_like(padded) for _ in range(self.size)]
+            dist.gather(padded, parts)
+            return [bytes(part[:size].numpy()) for part, size in zip(parts, sizes, strict=True)]
 
     def share(self, data: bytes) -> bytes:
         """Give all processes the data of rank 0."""
-        length = torch.tensor([len(data)])
-        dist.broadcast(length, 0)
-        whole = _tensor(data) if self.rank == 0 else torch.empty(int(length), dtype=torch.uint8)
-        if int(length):
-            dist.broadcast(whole, 0)
-        return bytes(whole.numpy())
+        with self._explaining():
+            length = torch.tensor([len(data)])
+            dist.broadcast(length, 0)
+            whole = _tensor(data) if self.rank == 0 else torch.empty(int(length), dtype=torch.uint8)
+            if int(length):
+                dist.broadcast(whole, 0)
+            return bytes(whole.numpy())
 
     def wait(self) -> None:
         """Wait until all processes are here."""
         self.sum([0.0])
+
+    def missing(self) -> list[int]:
+        """Find out, after a timeout, which processes do not answer; only the first one can know, if it lives.
+
+        It waits for some seconds, in a group that nothing else uses.
+        """
+        if _Spare.group is None:
+            return []
+        wait = timedelta(seconds=_ANSWER_SECONDS)
+        try:
+            dist.monitored_barrier(_Spare.group, timeout=wait, wait_all_ranks=True)
+        except RuntimeError as error:
+            return ranks_in(str(error))
+        return []
+
+
+class _Spare:
+    """The group in which processes are asked whether they answer."""
+
+    group: dist.ProcessGroup | None = None
+
+
+def ranks_in(message: str) -> list[int]:
+    """Read the processes that torch names as those which did not come to a barrier.
+
+    >>> ranks_in("[Rank 0]: Ranks 2, 5 failed to pass monitoredBarrier in 5000 ms")
+    [2, 5]
+    """
+    found = re.search(r"Ranks? ([\d, ]+) failed to pass", message)
+    return [int(word) for word in found[1].replace(",", " ").split()] if found else []
 
 
 def local_rank() -> int:
@@ -95,8 +147,17 @@ def join(timeout_minutes: float = 30.0) -> World:
             dist.init_process_group(backend, timeout=timedelta(minutes=timeout_minutes))
         except (RuntimeError, ValueError) as error:
             raise _cannot_join(error) from error
+        spare: Any = dist.new_group(backend="gloo")
+        _Spare.group = spare
         atexit.register(_leave)
+        _end_with_launcher()
     return TorchWorld()
+
+
+def _end_with_launcher() -> None:
+    """Let this process die with torchrun: it must not write checkpoints beside those that come after it."""
+    if sys.platform == "linux" and "TORCHELASTIC_RUN_ID" in os.environ:
+        ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
 
 
 def _leave() -> None:
@@ -129,10 +190,12 @@ def is_about_others(error: BaseException) -> bool:
 def others_lost(error: BaseException, world: World) -> BackendError:
     """Say that another process has ended, or has not answered in time."""
     (reason, *_) = str(error).splitlines() or [""]
+    late = world.missing() if isinstance(world, TorchWorld) and "imed out" in reason else []
+    named = [f"no answer from process {', '.join(map(str, late))}"] if late else []
     return BackendError(
         f"process {world.rank} of {world.size} has lost another one, which has ended or does not answer",
         code="peer-lost",
-        details=[reason[:300]],
+        details=[*named, reason[:300]],
         fixes=[
             "look for the message of the process that failed first",
             "DDP(timeout_minutes=60) waits longer, if one of them is slow",

@@ -1,0 +1,107 @@
+"""A signal to end lets the step finish, saves it, and ends the program as the signal would have."""
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+from neumo.engine import Callback, Checkpoint, NeuralFactory, faults
+from neumo.engine.checkpoint import CheckpointStore
+from neumo.engine.signals import REASONS, ended_by
+
+from .toys import Line, PointData, line_graphs
+
+
+def train(folder, **changes):
+    graph, _ = line_graphs(PointData(points=36, batch_size=8, noise=0.1), Line(dropout=0.3))
+    factory = NeuralFactory(device="cpu", seed=2, progress=None, folder=folder)
+    settings = {"epochs": 2, "checkpoint": Checkpoint(every_steps=100), **changes}
+    result = factory.train(graph, **settings)
+    return result, factory.weights(graph)
+
+
+def steps(folder):
+    return [path.name for path in CheckpointStore(folder / "checkpoints").paths()]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    return train(tmp_path_factory.mktemp("whole"))
+
+
+@pytest.mark.parametrize(
+    ("action", "ends", "code"), [("term", SystemExit, 143), ("int", KeyboardInterrupt, None)]
+)
+def test_it_saves_the_step_and_ends_the_program(action, ends, code, tmp_path, uninterrupted, capfd):
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)}
+    with faults.armed(f"{action}@step=3"), pytest.raises(ends) as caught:
+        train(tmp_path)
+    assert getattr(caught.value, "code", None) == code
+    assert steps(tmp_path) == ["step-00000003"]
+    assert {number: signal.getsignal(number) for number in before} == before
+    shown = "".join(capfd.readouterr())
+    assert "behind step 3; the same training with resume='auto' goes on" in shown
+    assert ("Ctrl-C again" in shown) == (action == "int")
+    result, weights = train(tmp_path)
+    whole, expected = uninterrupted
+    assert result.losses == whole.losses[3:]
+    assert all(np.array_equal(weights[name], value) for name, value in expected.items())
+
+
+def test_the_signal_ahead_of_a_time_limit_is_no_failure(tmp_path):
+    with faults.armed("usr1@step=5"):  # the last of the epoch
+        result, _ = train(tmp_path)
+    assert ended_by(result.stopped) == "SIGUSR1"
+    assert steps(tmp_path) == ["step-00000005"]
+    state = CheckpointStore(tmp_path / "checkpoints").newest()[0].state
+    assert (state["epoch"], state["batch"]) == (1, 0)
+    assert result.notes[-1].endswith("goes on")
+
+
+def test_a_second_interrupt_ends_it_at_once(tmp_path):
+    class Twice(Callback):
+        def on_step_start(self, run):
+            if run.step == 3:
+                for _ in range(2):
+                    os.kill(os.getpid(), signal.SIGINT)
+                pytest.fail("the step went on")
+
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path, callbacks=[Twice()])
+    assert steps(tmp_path) == []
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_without_a_checkpoint_it_says_that_nothing_was_saved(tmp_path):
+    with faults.armed("usr1@step=2"):
+        result, _ = train(tmp_path, checkpoint=False)
+    assert "no checkpoint to go on from" in result.notes[-1]
+
+
+def test_a_signal_that_is_ignored_stays_ignored(tmp_path):
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with faults.armed("int@step=2"):
+            result, _ = train(tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert result.stopped == "all epochs are done"
+
+
+def test_a_training_beside_the_main_thread_leaves_signals_alone(tmp_path):
+    found = []
+
+    def work():
+        found.append(train(tmp_path, max_steps=2)[0].steps)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [2]
+
+
+def test_reasons_are_told_from_others():
+    assert [ended_by(reason) for reason in REASONS.values()] == list(REASONS)
+    assert ended_by("error has not become better for 5 evaluations") == ""

@@ -1,0 +1,167 @@
+"""What befalls one of several processes: kills, signals, bad numbers, slowness, silence."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from neumo.engine import AdamW, Checkpoint, Cosine, Evaluate, NeuralFactory, faults, read_log
+from neumo.engine.strategies import DDP
+
+from ..engine.toys import Line, PointData, line_graphs
+from .launch import ROOT, run
+
+STEPS = 15  # three epochs of five
+
+
+def train(folder: str, text: str = "", **changes: Any) -> dict[str, Any]:
+    """Two processes, accumulation, augmentation, workers, dropout, batch norm, averaging."""
+    data = PointData(points=72, batch_size=4, noise=0.1)
+    graph, test = line_graphs(data, Line(norm=True, dropout=0.3))
+    factory = NeuralFactory(
+        device="cpu",
+        seed=5,
+        progress=False,
+        folder=folder,
+        workers=changes.pop("workers", 1),
+        strategy=changes.pop("strategy", None),
+    )
+    settings: dict[str, Any] = {
+        "optimizer": AdamW(lr=0.02),
+        "schedule": Cosine(warmup_steps=4),
+        "clip": 2.0,
+        "ema": 0.9,
+        "epochs": 3,
+        "batches_per_step": 4,
+        "evaluate": Evaluate(test, every_steps=4, best="error"),
+        "checkpoint": Checkpoint(every_steps=2, keep_last=2),
+        **changes,
+    }
+    with faults.armed(text) if text else nullcontext():  # else those of the environment
+        result = factory.train(graph, **settings)
+    return {"losses": result.losses, "notes": result.notes, "stopped": result.stopped, "steps": result.steps}
+
+
+def trace(folder: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """All that a training came to: its log without notes, and its last checkpoint, file by file."""
+    rows = [row for row in read_log(folder / "metrics.jsonl") if row.get("event") != "note"]
+    newest = max((folder / "checkpoints").glob("step-*"))
+    files = {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in newest.glob("*.safetensors")
+    }
+    return rows, {"checkpoint": newest.name, **files}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("whole")
+    run(train, 2, str(folder))
+    return trace(folder)
+
+
+def test_kills_and_resumes_change_nothing(tmp_path: Path, uninterrupted: Any) -> None:
+    kills = [
+        "kill@step=4,rank=1",
+        "kill@epoch-end=2,rank=0",
+        "kill@checkpoint-file=14,rank=0",
+    ]
+    for text in kills:
+        with pytest.raises(AssertionError, match="it died"):
+            run(train, 2, str(tmp_path), text)
+    run(train, 2, str(tmp_path))
+    assert trace(tmp_path) == uninterrupted
+
+
+def test_a_worker_that_dies_changes_nothing(tmp_path: Path, uninterrupted: Any) -> None:
+    first, second = run(train, 2, str(tmp_path), "kill@item=3; kill@item=40,rank=1")
+    assert trace(tmp_path) == uninterrupted
+    assert [note for note in first["notes"] + second["notes"] if "started again" in note]
+
+
+def test_a_signal_to_one_process_stops_all_behind_the_same_step(tmp_path: Path, uninterrupted: Any) -> None:
+    first, second = run(train, 2, str(tmp_path), "usr1@step=7,rank=1")
+    assert first["stopped"] == second["stopped"]
+    assert first["stopped"].startswith("SIGUSR1")
+    assert first["steps"] == second["steps"] in (7, 8)
+    run(train, 2, str(tmp_path))
+    assert trace(tmp_path) == uninterrupted
+
+
+def test_a_loss_that_is_not_finite_is_skipped_by_all_and_named_by_the_first(tmp_path: Path) -> None:
+    first, second = run(train, 2, str(tmp_path), "nan@step=3,rank=1")
+    assert str(first["losses"]) == str(second["losses"])
+    (row,) = [json.loads(line) for line in (tmp_path / "nonfinite.jsonl").read_text().splitlines()]
+    broken = [batch for batch in row["batches"] if batch["loss"] == "nan"]
+    assert [batch["process"] for batch in broken] == [1]
+    assert row["items"] == broken[0]["items"]
+    assert {batch["process"] for batch in row["batches"]} == {0, 1}
+
+
+def test_a_full_disk_is_known_to_all(tmp_path: Path) -> None:
+    full = "; ".join(f"enospc@write={n},rank=0" for n in (1, 2, 3))
+    with pytest.raises(AssertionError, match="3 times in a row") as caught:
+        run(train, 2, str(tmp_path), full)
+    assert str(caught.value).count("CheckpointError[checkpoint-disk]") >= 2
+
+
+def test_a_slow_process_is_named(tmp_path: Path) -> None:
+    slow = "; ".join(f"slow@step={n},rank=1,seconds=0.1" for n in range(1, STEPS + 1))
+    first, _ = run(train, 2, str(tmp_path), slow)
+    (note,) = [note for note in first["notes"] if "all of them wait for it" in note]
+    assert note.startswith("process 1 on ")
+
+
+def silent(folder: str) -> str:
+    text = "slow@step=3,rank=1,seconds=16"
+    try:
+        train(folder, text, strategy=DDP(timeout_minutes=0.05), workers=0)
+    except Exception as error:
+        return str(error)
+    return "no error"
+
+
+def test_a_process_that_does_not_answer_is_named(tmp_path: Path) -> None:
+    first, _ = run(silent, 2, str(tmp_path))
+    assert "BackendError[peer-lost]" in first
+    assert "no answer from process 1" in first
+    assert "behind step 2, in epoch 1" in first
+
+
+def test_torchrun_starts_again_what_was_killed_and_it_goes_on_exactly(
+    tmp_path: Path, uninterrupted: Any
+) -> None:
+    """Even if the first start was told never to resume."""
+    code = tmp_path / "training.py"
+    code.write_text(
+        "import sys\nfrom tests.parallel.test_faults import train\ntrain(sys.argv[1], resume='never')\n"
+    )
+    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
+    given = {
+        **os.environ,
+        "NEUMO_FAULTS": "kill@step=8,rank=1",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(ROOT),
+    }
+    ended = subprocess.run(
+        [sys.executable, *words, str(code), str(tmp_path / "run")],
+        env=given,
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert trace(tmp_path / "run") == uninterrupted
+    notes = [
+        row["text"] for row in read_log(tmp_path / "run" / "metrics.jsonl") if row.get("event") == "note"
+    ]
+    assert [note for note in notes if note.startswith("going on from")]
