@@ -204,6 +204,10 @@ def _mode_options(mode: str) -> dict[str, Any]:
         from torch import _inductor as inductor  # pyright: ignore[reportPrivateUsage]
 
         importlib.import_module("torch._inductor.compile_fx")
+    from torch._dynamo import config  # pyright: ignore[reportPrivateUsage]
+
+    # Inside of DistributedDataParallel it would cut graphs between buckets of gradients, and refuses some.
+    config.optimize_ddp = False
     return cast("dict[str, Any]", inductor.list_mode_options(mode))
 
 
