@@ -10,7 +10,8 @@ import pytest
 import torch
 import yaml
 
-from neumo.engine import EMA, SGD, AdamW, Linear, NeuralFactory, Phase
+from neumo.engine import EMA, SGD, AdamW, Linear, NeuralFactory, Phase, Run
+from neumo.engine.callbacks import Unfreeze, on_batch_start, on_step_end
 from neumo.engine.dry_run import dry_runs
 from neumo.engine.phases import Cycle
 from neumo.engine.recipe import make_factory, read_actions, run_train
@@ -211,6 +212,33 @@ def test_both_phases_may_train_a_module_which_is_said() -> None:
     shared = [Phase(loss="d_loss", trains=("judge", "maker")), Phase(loss="g_loss", trains=("maker",))]
     result = factory().train(gan(), phases=shared, max_steps=2)
     assert "phases 'd_loss' and 'g_loss' both train maker" in result.notes
+
+
+def test_a_module_of_a_phase_can_wait_for_its_epoch() -> None:
+    graph, own = gan(), factory()
+    before = own.weights(graph)
+    own.train(graph, phases=phases(), epochs=1, callbacks=[Unfreeze({"judge.first": 1})])
+    after = own.weights(graph)
+    assert np.array_equal(after["judge.first.weight"], before["judge.first.weight"])
+    assert not np.array_equal(after["judge.second.weight"], before["judge.second.weight"])
+
+
+def test_values_can_be_asked_for_in_a_phase() -> None:
+    seen: list[tuple[float, float]] = []
+
+    @on_batch_start
+    def look(run: Run) -> None:
+        loss = "d_loss" if run.step % 2 == 0 else "g_loss"
+        seen.append((float(run.value(loss)), 0.0))
+
+    @on_step_end
+    def compare(run: Run) -> None:
+        seen[-1] = (seen[-1][0], run.loss)
+
+    callbacks = [look, compare]
+    factory().train(gan(maker=Maker(noise=0.1)), phases=phases(), max_steps=4, callbacks=callbacks)
+    assert len(seen) == 4
+    assert all(before == pytest.approx(loss, rel=1e-6) for before, loss in seen)
 
 
 @pytest.mark.parametrize(

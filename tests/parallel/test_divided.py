@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neumo.engine import NeuralFactory
+from neumo.engine import SGD, NeuralFactory
 from neumo.engine.array_bytes import pack_arrays, unpack_arrays
 from neumo.engine.divided import Computed, use_in_order
 from neumo.graph.graph import Graph
@@ -16,7 +16,7 @@ from neumo.graph.module import Metric
 from neumo.graph.signature import Signature
 from neumo.types import Acoustic, B, BackendError, F, Score
 
-from ..engine.toys import refused
+from ..engine.toys import PointData, line_graphs, refused
 from .divided_toys import HeardData, heard_graph
 from .launch import run
 from .threads import ThreadWorld, in_threads
@@ -54,6 +54,14 @@ def both_actions() -> dict[str, Any]:
     return {"figures": dict(found), "count": found.count, "rows": found.utterances, "y": rows}
 
 
+def evaluated_while_training() -> dict[str, Any]:
+    train, test = line_graphs(data=PointData(points=24, batch_size=4))
+    factory = NeuralFactory(device="cpu", precision="fp64", seed=3, progress=False)
+    given = {"optimizer": SGD(lr=0.05), "batches_per_step": 2, "evaluate": test, "ema": 0.5}
+    result = factory.train(train, epochs=2, **given)
+    return {"history": result.history, "after": dict(factory.evaluate(test))}
+
+
 def second_utterance_fails() -> list[str]:
     """Evaluate something that fails, and then something that does not, in the same processes."""
     broken = heard_graph(fails_at=float(np.float32(np.sin(2.0))))
@@ -69,6 +77,15 @@ def test_processes_evaluate_and_infer_as_one_does() -> None:
     first, *others = run(both_actions, 3)
     assert first == wanted
     assert others == [{**wanted, "y": []}] * 2
+
+
+def test_evaluations_of_a_training_are_those_of_one_process() -> None:
+    wanted = evaluated_while_training()
+    first, second = run(evaluated_while_training, 2)
+    assert first == second
+    for row, other in zip(first["history"], wanted["history"], strict=True):
+        assert row["error"] == pytest.approx(other["error"], rel=1e-12)
+    assert first["after"] == {name: first["history"][-1][name] for name in ("error", "points")}
 
 
 def test_a_process_that_fails_stops_all_and_is_named() -> None:
