@@ -456,11 +456,13 @@ class SpeechData(DataLayer):
     Audio(rate=16000, peak=1.0, channels=1)[B, T]
 
     Durations are in seconds. `max_batch_seconds` limits a batch by its padded audio as well as by
-    `batch_size`. `channels` says what happens to a recording with several: "refuse", "mix", "first", or the
-    number of one. `on_rate` is "resample" or "refuse" for a recording at another rate, `on_bad` "raise" or
-    "skip" for one that cannot be read, `on_unknown` "raise", "drop_utterance" or "drop_character" for a text
-    with characters outside of `vocab`. Whatever is left out is counted and reported. Without `vocab` there
-    are no texts, as for transcription. `cache="memory"` keeps the decoded audio.
+    `batch_size`, `max_batch_tokens` by the padded ids of its texts. `channels` says what happens to a
+    recording with several: "refuse", "mix", "first", or the number of one. `on_rate` is "resample" or
+    "refuse" for a recording at another rate, `on_bad` "raise" or "skip" for one that cannot be read,
+    `on_unknown` "raise", "drop_utterance" or "drop_character" for a text with characters outside of `vocab`.
+    Whatever is left out is counted and reported. Without `vocab` there are no texts, as for transcription.
+    `cache="memory"` keeps the decoded audio. `retries` is how often a recording is read again after an error
+    of the system that may pass, before it counts as bad.
     `neumo.data.speech.SpeechSource` says more.
     """
 
@@ -485,9 +487,12 @@ class SpeechData(DataLayer):
     cache_limit: int = 1 << 30
     text_field: str | None = None
     check: Literal["auto", "headers", "files", "off"] = "auto"
+    max_batch_tokens: int | None = None
+    retries: int = 2
 
     def __post_init__(self) -> None:
         at_least(self, 1, "rate", "batch_size")
+        at_least(self, 0, "retries")
         a_share(self, "max_bad_share", "max_unknown_share")
         one_of(self, "on_rate", ("resample", "refuse"))
         one_of(self, "on_bad", ("raise", "skip"))
