@@ -36,6 +36,7 @@ coverage: $(VENV)/.installed-dev
 proof: $(VENV)/.installed-dev
 	$(BIN)/python proofs/lowest.py
 	OMP_NUM_THREADS=1 $(BIN)/python proofs/lengths.py
+	OMP_NUM_THREADS=1 $(BIN)/python proofs/kills.py
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
 	set -e; for file in $(sort $(wildcard benchmarks/*.py)); do \
 		echo "== $$file"; OMP_NUM_THREADS=1 $(BIN)/python $$file; done

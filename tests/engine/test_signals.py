@@ -102,6 +102,15 @@ def test_a_training_beside_the_main_thread_leaves_signals_alone(tmp_path):
     assert found == [2]
 
 
+def test_a_time_limit_says_how_to_go_on(tmp_path):
+    with faults.armed("slow@step=2,seconds=0.2"):
+        result, _ = train(tmp_path, max_minutes=0.1 / 60)
+    assert result.stopped.startswith("the time limit")
+    assert result.notes[-1].endswith("the same training with resume='auto' goes on")
+    again, _ = train(tmp_path)
+    assert (again.steps, len(again.losses)) == (10, 10 - result.steps)
+
+
 def test_reasons_are_told_from_others():
     assert [ended_by(reason) for reason in REASONS.values()] == list(REASONS)
     assert ended_by("error has not become better for 5 evaluations") == ""

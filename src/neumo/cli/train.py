@@ -156,8 +156,9 @@ def _train(asked: _Asked, checked: _Checked) -> None:
             progress=False if asked.json or not first else None,
             resume=checked.resume,
         )
-    except KeyboardInterrupt:
-        typer.echo(f"to go on from the last checkpoint: {asked.again}", err=True)
+    except (KeyboardInterrupt, SystemExit):  # SIGINT or SIGTERM, behind a whole step
+        if first:
+            typer.echo(f"to go on from the last checkpoint: {asked.again}", err=True)
         raise
     if asked.json and first:
         found = {name: [finding.to_json() for finding in each] for name, each in checked.findings.items()}

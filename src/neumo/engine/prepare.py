@@ -25,7 +25,7 @@ from neumo.engine.resume import after_restart, find_checkpoint, restore
 from neumo.engine.run import Run
 from neumo.engine.saving import Saver, restore_source
 from neumo.engine.schedules import Factor, as_factor
-from neumo.engine.signals import Signals, ended_by, how_to_go_on, pass_on
+from neumo.engine.signals import Signals, ended_early, how_to_go_on, pass_on
 from neumo.engine.stage import Stage
 from neumo.engine.tracking import CSV, LossLogger, Progress, Provenance
 from neumo.engine.train import Part, Training, TrainResult
@@ -109,7 +109,7 @@ def train(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> TrainR
     for text in report_data(subject.source, factory.folder, factory.session.world):
         if text not in about_data:  # found while training: a recording that broke, samples that were clipped
             run.note(text)
-    if ended_by(run.stopped):
+    if ended_early(run.stopped):
         run.note(how_to_go_on(run))
         pass_on(run.stopped)
     return _result(training, factory.folder, saved.path if saved is not None else None)

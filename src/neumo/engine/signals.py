@@ -16,6 +16,7 @@ REASONS: Final = {
     "SIGINT": "SIGINT: it was interrupted",
     "SIGUSR1": "SIGUSR1: the time limit of its job is near",  # sbatch --signal=USR1@300
 }
+TIME_LIMIT: Final = "the time limit of"  # how the reason of `TimeLimit` begins
 _AGAIN: Final = b"\nfinishing this step, then saving; Ctrl-C again ends it at once\n"
 
 
@@ -64,6 +65,11 @@ def ended_by(stopped: str) -> str:
     """
     name = stopped.partition(":")[0]
     return name if name in REASONS else ""
+
+
+def ended_early(stopped: str) -> bool:
+    """Say whether a run was ended from outside: by a signal, or by its time limit."""
+    return bool(ended_by(stopped)) or stopped.startswith(TIME_LIMIT)
 
 
 def how_to_go_on(run: Run) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from neumo.engine.callbacks.callback import Callback
+from neumo.engine.signals import TIME_LIMIT
 from neumo.types.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -76,4 +77,4 @@ class TimeLimit(Callback):
     def on_step_end(self, run: Run) -> None:
         """Look at the clock."""
         if run.seconds > 60 * self.minutes:
-            run.stop(f"the time limit of {self.minutes:g} minutes is over")
+            run.stop(f"{TIME_LIMIT} {self.minutes:g} minutes is over")
