@@ -160,6 +160,16 @@ def test_mistakes_are_found_before_anything_is_built(path, override, words):
         read_actions(load_recipe(path, [override]))
 
 
+def test_a_mistake_has_the_place_of_its_setting(path):
+    path.write_text(path.read_text() + "  samples: {graph: test}\n  profile: {steps: 0}\n")
+    with pytest.raises(NeumoError) as caught:
+        read_actions(load_recipe(path))
+    text = str(caught.value)
+    assert "recipe.yaml:34" in text
+    assert "recipe.yaml:35" in text
+    assert text.index("has no output that can be shown") < text.index("steps=0")
+
+
 def test_the_best_needs_a_figure_that_decides(path):
     with refused(NeumoError, "needs to know what is best"):
         read_actions(load_recipe(path, ["train.average={best: 2}", "train.evaluate=[{graph: test}]"]))

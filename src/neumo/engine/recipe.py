@@ -31,6 +31,7 @@ from neumo.engine.phases import Alternate, Phase
 from neumo.engine.precision import LossScale, Precision, check_overrides, read_overrides
 from neumo.engine.preflight import find_loss
 from neumo.engine.recipe_callbacks import (
+    MAKING,
     CallbackSettings,
     averaged_weights,
     check_average,
@@ -291,6 +292,7 @@ def _mistakes(recipe: Recipe, actions: Actions) -> list[NeumoError]:
         found += _unknown_modules(recipe, actions.train)
         found += _unknown_groups(recipe, actions)
         if recipe.actions.get("train"):
+            found += _refused_callbacks(recipe, actions.train)
             found += _refused_options(recipe, actions)
     return found
 
@@ -359,9 +361,22 @@ def _unknown_groups(recipe: Recipe, actions: Actions) -> Iterator[NeumoError]:
         yield from _refusal(recipe, ("train", "optimizer", *keys), check_heads, modules, patterns, owner)
 
 
+def _refused_callbacks(recipe: Recipe, train: TrainSettings) -> Iterator[NeumoError]:
+    """Make what happens beside the training, one setting after the other."""
+    graph = recipe.graph(train.graph or _usual(recipe, "train"))
+    for name in MAKING:
+        if (value := getattr(train, name)) != _DEFAULTS[name]:
+            alone = CallbackSettings(**{name: value})
+            yield from _refusal(recipe, ("train", name), make_callbacks, recipe, alone, graph)
+
+
 def _refused_options(recipe: Recipe, actions: Actions) -> Iterator[NeumoError]:
     """Make what the training would be told, so that `check` refuses all that `train` would."""
-    given = {key: value for key, value in _plain(actions.train).items() if value != _DEFAULTS[key]}
+    given = {
+        key: value
+        for key, value in _plain(actions.train).items()
+        if value != _DEFAULTS[key] and key not in MAKING
+    }
 
     def made(**settings: Any) -> TrainOptions:
         told = "epochs" in settings or "max_steps" in settings

@@ -132,6 +132,9 @@ class CallbackSettings:
     average: AverageSettings | None = None
 
 
+MAKING: Final = ("track", "samples", "profile", "unfreeze", "schedule_values")  # settings that make callbacks
+
+
 def make_callbacks(recipe: Recipe, settings: CallbackSettings, trained: Graph) -> list[Callback]:
     """Make the callbacks that a recipe asks for; raises the error of what is asked for wrongly."""
     modules = [name for name, module in trained.modules.items() if module.role not in ("data", "metric")]
