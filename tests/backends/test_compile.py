@@ -13,6 +13,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from neumo.backends.torch.compile import Compiler
+from neumo.backends.torch.device import choose_place
 from neumo.backends.torch.registry import implements
 from neumo.engine import AdamW, Compile, NeuralFactory
 from neumo.engine.compile import read_compile
@@ -252,6 +254,12 @@ graphs:
 factory: {{compile: {written}}}
 """)
     assert read_compile(read_actions(load_recipe(tmp_path / "recipe.yaml")).factory.compile) == meant
+
+
+@needs_compiler
+def test_weights_in_parts_are_refused() -> None:
+    with pytest.raises(BackendError, match="FSDP do not go together"):
+        Compiler(Compile(), choose_place("cpu", "fp32"), sharded=True)
 
 
 def test_a_missing_compiler_is_named_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:

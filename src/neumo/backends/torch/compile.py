@@ -45,8 +45,17 @@ class Compiler:
     Raises `BackendError` where the device, or the machine, cannot do what is asked for.
     """
 
-    def __init__(self, settings: Compile, place: Place, allow: Collection[str] = ()) -> None:
+    def __init__(
+        self, settings: Compile, place: Place, allow: Collection[str] = (), *, sharded: bool = False
+    ) -> None:
         _check_machine(settings, place)
+        if sharded:
+            raise BackendError(
+                "compile and FSDP do not go together",
+                code="compile",
+                why="Code that torch.compile cannot follow gathers weights before each layer and frees them.",
+                fixes=["strategy=DDP() trains compiled modules", "compile=False"],
+            )
         self.settings = settings
         self.records = settings.records
         self._whole = BREAKS not in allow

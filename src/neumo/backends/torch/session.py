@@ -45,7 +45,7 @@ from neumo.backends.torch.weights import fingerprint, named_weights, set_modes, 
 from neumo.engine.backend import Setup, TrainingSetup
 from neumo.engine.plan import Plan
 from neumo.engine.seeds import derive_seed
-from neumo.engine.strategies import DDP, Strategy
+from neumo.engine.strategies import DDP, FSDP, Strategy
 from neumo.engine.verify import Guards
 from neumo.engine.workers import Workers
 from neumo.engine.world import World
@@ -98,7 +98,10 @@ class TorchSession:
         self._allow = setup.allow
         self.seed = setup.seed
         settings = setup.compile
-        self.compiler = Compiler(settings, self.place, setup.allow) if settings is not None else None
+        sharded = isinstance(self.strategy, FSDP) and self.world.size > 1
+        self.compiler = (
+            Compiler(settings, self.place, setup.allow, sharded=sharded) if settings is not None else None
+        )
         self.notes: Sequence[str] = (*self.place.notes, *([str(settings)] if settings is not None else []))
         self.device = str(self.place.device)
         self.versions = {"torch": torch.__version__}
