@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Final, Literal, TypeAlias, cast, get_args
 
@@ -98,6 +97,12 @@ class Cycle:
     """
 
     rounds: tuple[tuple[int, ...], ...] = ((0,),)
+    _before: dict[int, list[int]] = field(init=False, repr=False, compare=False)  # updates, by phase and step
+
+    def __post_init__(self) -> None:
+        numbers = {number for each in self.rounds for number in each}
+        sums = {n: list(accumulate((each.count(n) for each in self.rounds), initial=0)) for n in numbers}
+        object.__setattr__(self, "_before", sums)
 
     @classmethod
     def of(cls, phases: Sequence[Phase], alternate: str) -> Cycle:
@@ -126,14 +131,8 @@ class Cycle:
     def updates(self, phase: int, *, before: int) -> int:
         """How many updates a phase makes before a step."""
         whole, rest = divmod(before, len(self.rounds))
-        sums = _sums(self.rounds, phase)
+        sums = self._before[phase]
         return whole * sums[-1] + sums[rest]
-
-
-@lru_cache(maxsize=64)
-def _sums(rounds: tuple[tuple[int, ...], ...], phase: int) -> list[int]:
-    """How many updates a phase makes before each step of a pattern, and in the whole of it."""
-    return list(accumulate((each.count(phase) for each in rounds), initial=0))
 
 
 def _refused(what: str, *fixes: str) -> ConfigError:
