@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+import yaml
 
 from neumo.hub import load_model
 
@@ -179,6 +180,14 @@ def test_evaluate_measures_each_manifest_in_a_table(run, toy, tmp_path, capsys):
     assert dev.split()[1] == f"{alone['words']['rate']:.2%}"
     rows = [json.loads(line) for line in (tmp_path / "u.jsonl").read_text().splitlines()]
     assert [row["set"] for row in rows[:9]] == ["dev"] * 8 + ["train"]
+
+
+def test_evaluate_measures_the_sets_that_a_recipe_names(run, toy, tmp_path, capsys):
+    recipe = yaml.safe_load((run / "recipe.yaml").read_text())
+    recipe["evaluate"] = {"graphs": ["evaluate", "train"]}
+    (run / "sets.yaml").write_text(yaml.safe_dump(recipe, sort_keys=False))
+    out = neumo(capsys, "evaluate", str(run / "sets.yaml"), "--folder", str(run)).out
+    assert [line.split()[0] for line in out.splitlines()[:3]] == ["set", "evaluate", "train"]
 
 
 def test_evaluate_writes_a_line_for_each_utterance(run, toy, tmp_path, capsys):
