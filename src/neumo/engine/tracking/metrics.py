@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Final
 
@@ -37,8 +38,12 @@ class LossLogger(Callback):
             return
         path = run.folder / LOG
         path.touch()
+        size = path.stat().st_size
+        if size < self._keep:
+            lost = self._keep - size
+            run.note(f"{LOG} has lost {lost} bytes since the checkpoint was saved: lines are missing")
         with path.open("r+b") as file:
-            file.truncate(min(self._keep, path.stat().st_size))
+            file.truncate(min(self._keep, size))
         self._file = path.open("ab")
         self._write_notes(run)
 
@@ -79,6 +84,7 @@ class LossLogger(Callback):
         """Remember how long the log is, up to the line that says that the training has ended."""
         if self._file is not None:
             self._file.flush()
+            os.fsync(self._file.fileno())  # a checkpoint counts on what it says of the log
             self._keep = self._file.tell()
         return {"bytes": self._keep}
 
