@@ -92,7 +92,9 @@ def test_two_processes_do_what_one_does(two: list[dict[str, Any]], folder: Path)
     }
     for name, value in trained.items():
         np.testing.assert_allclose(two[0]["weights"][name], value, rtol=1e-7, atol=1e-9, err_msg=name)
-    assert alone["seen"] == 16
+    assert (
+        alone["seen"] == 14
+    )  # steps of 2, 2 and 1 batches; in two processes a turn without one is computed, too
 
 
 def test_one_process_writes(two: list[dict[str, Any]], folder: Path) -> None:
