@@ -68,6 +68,7 @@ from neumo.engine.tracking import WandB as WandB
 from neumo.engine.tracking import read_log as read_log
 from neumo.engine.tracking import read_starts as read_starts
 from neumo.engine.train import TrainResult as TrainResult
+from neumo.engine.workers import Workers as Workers
 
 __all__ = [
     "CSV",
@@ -122,6 +123,7 @@ __all__ = [
     "Unfreeze",
     "WandB",
     "WarmupHold",
+    "Workers",
     "average_checkpoints",
     "compile_plan",
     "find_backend",
