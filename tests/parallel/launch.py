@@ -25,7 +25,7 @@ _SERVER.set_forkserver_preload(["torch", "torch.distributed", "neumo.engine.prep
 
 
 def run(function: Callable[..., Any], processes: int, *given: Any, timeout: float = 120.0) -> list[Any]:
-    """Call `function(*given)` in so many processes; what they return, fit for JSON, in the order of the ranks.
+    """Call `function(*given)` in so many processes; gives what they return, which must be fit for JSON.
 
     Raises `AssertionError` with the traceback of the first one that failed, or that did not end in time.
     """
@@ -47,7 +47,8 @@ def run(function: Callable[..., Any], processes: int, *given: Any, timeout: floa
             process.kill()
         results = [_read(Path(folder) / f"{rank}.json") for rank in range(processes)]
     broken = [f"process {n}:\n{result['error']}" for n, result in enumerate(results) if "error" in result]
-    assert not broken and not late, "\n".join([*broken, f"not ended in {timeout} s: {late}" if late else ""])
+    if broken or late:
+        raise AssertionError("\n".join([*broken, f"not ended in {timeout} s: {late}" if late else ""]))
     return [result["value"] for result in results]
 
 
