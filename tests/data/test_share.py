@@ -1,6 +1,8 @@
 import gc
 import os
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import soundfile
 
 from neumo.data import SpeechSource, read_manifest, write_manifest
 from neumo.data.cache import SampleCache
+from neumo.data.folders import make_folder
 from neumo.data.share import SharedArrays
 from neumo.types import Vocab
 from neumo.types.errors import DataError
@@ -96,3 +99,21 @@ def test_perturbing_does_not_change_what_is_cached(big):
     source = SpeechSource(big, check="off", cache="memory", perturb=louder)
     first = source.item(0, 0)["audio"].copy()
     assert np.array_equal(source.item(0, 1)["audio"], first)
+
+
+def test_what_a_killed_process_left_behind_is_removed():
+    code = """
+import os
+from neumo.data.folders import make_folder
+class Owner: ...
+owner = Owner()
+print(make_folder("test-killed", owner), flush=True)
+os.kill(os.getpid(), 9)
+"""
+    left = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip()
+    assert os.path.isdir(left)
+    owners = [SharedArrays({}), SharedArrays({})]
+    mine = make_folder("test-killed", owners[0])
+    assert not os.path.exists(left)
+    make_folder("test-killed", owners[1])
+    assert os.path.isdir(mine)

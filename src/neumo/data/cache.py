@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
-import weakref
 from typing import Any
 
 import numpy as np
 
-from neumo.data.share import remove_folder
+from neumo.data.folders import make_folder
 
 _SLACK = 1600  # samples that a recording may be longer than it was said to be and still has its place
 
@@ -28,8 +26,7 @@ class SampleCache:
     def __init__(self, frames: np.ndarray) -> None:
         room = np.where(frames > 0, frames + _SLACK, 0)
         self._offsets = np.concatenate([[0], np.cumsum(room)])
-        self._folder = tempfile.mkdtemp(prefix="neumo-samples-")
-        weakref.finalize(self, remove_folder, self._folder, os.getpid())
+        self._folder = make_folder("samples", self)
         for name, size in (("lengths", 8 * len(frames)), ("samples", self.size_of(frames))):
             with open(os.path.join(self._folder, name), "wb") as file:
                 _reserve(file.fileno(), max(size, 8))

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
-import weakref
 from typing import Any
 
 import numpy as np
 
-from neumo.data.share import remove_folder
+from neumo.data.folders import make_folder
 
 # Kinds of bad items, as they are stored in one byte per item; the error codes are "audio-" + kind.
 KINDS = (
@@ -50,9 +48,8 @@ class Ledger:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._folder = tempfile.mkdtemp(prefix="neumo-ledger-")
+        self._folder = make_folder("ledger", self)
         self._map("w+")
-        self._finalizer = weakref.finalize(self, remove_folder, self._folder, os.getpid())
 
     @property
     def _messages(self) -> str:
@@ -103,6 +100,5 @@ class Ledger:
         if os.path.isdir(self._folder):
             self._map("r+")
         else:  # on another machine, or after the maker has ended
-            self._folder = tempfile.mkdtemp(prefix="neumo-ledger-")
+            self._folder = make_folder("ledger", self)
             self._map("w+")
-            self._finalizer = weakref.finalize(self, remove_folder, self._folder, os.getpid())

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-import weakref
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from neumo.data.folders import make_folder
 from neumo.types.errors import DataError
 
 _SMALL = 1 << 20  # bytes that are sent as they are: a file for each worker to open would cost more
@@ -49,8 +47,7 @@ class SharedArrays:
         self._arrays = self._map(state["kinds"]) if self._folder else state["arrays"]
 
     def _write(self) -> None:
-        folder = tempfile.mkdtemp(prefix="neumo-shared-")
-        weakref.finalize(self, remove_folder, folder, os.getpid())
+        folder = make_folder("shared", self)
         for name, array in self._arrays.items():
             array.tofile(os.path.join(folder, name))
         self._folder = folder
@@ -72,9 +69,3 @@ class SharedArrays:
                     why="They live as long as the process that has read the manifest.",
                 ) from error
         return arrays
-
-
-def remove_folder(folder: str, owner: int) -> None:
-    """Remove a temporary folder if this is the process that made it, and not one that was forked from it."""
-    if os.getpid() == owner:
-        shutil.rmtree(folder, ignore_errors=True)
