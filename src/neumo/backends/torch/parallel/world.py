@@ -144,7 +144,7 @@ def join(timeout_minutes: float = 30.0) -> World:
     if not dist.is_initialized():
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         try:
-            dist.init_process_group(backend, timeout=timedelta(minutes=timeout_minutes))
+            _start(backend, timedelta(minutes=timeout_minutes))
         except (RuntimeError, ValueError) as error:
             raise _cannot_join(error) from error
         spare: Any = dist.new_group(backend="gloo")
@@ -152,6 +152,19 @@ def join(timeout_minutes: float = 30.0) -> World:
         atexit.register(_leave)
         _end_with_launcher()
     return TorchWorld()
+
+
+def _start(backend: str, timeout: timedelta) -> None:
+    from torch.distributed.rendezvous import rendezvous  # not in every build of torch
+
+    from neumo.backends.torch.parallel.meeting import is_shared, own_room
+
+    if not is_shared():
+        dist.init_process_group(backend, timeout=timeout)
+        return
+    store, rank, size = next(iter(rendezvous("env://", timeout=timeout)))
+    room = own_room(store, rank, size, timeout)
+    dist.init_process_group(backend, store=room, rank=rank, world_size=size, timeout=timeout)
 
 
 def _end_with_launcher() -> None:
