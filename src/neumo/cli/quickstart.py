@@ -123,8 +123,8 @@ def _train(recipe: Recipe, folder: Path, *, bar: bool) -> Outcome:
 
 def _display() -> Callback:
     """One line an epoch, about what matters here, and the bar."""
-    from neumo.engine.tracking import Progress
     from neumo.engine.run import Run
+    from neumo.engine.tracking import Progress
 
     class Display(Progress):
         def on_epoch_end(self, run: Run) -> None:

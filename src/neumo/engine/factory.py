@@ -74,13 +74,15 @@ class NeuralFactory:
     weights start from depends on `seed` and the module's name only. `device` is "auto", "cpu", "cuda" or
     "cuda:1"; `precision` is "fp32", "tf32", "bf16", "fp16" (loss scaling; refused on CPUs unless `allow` has
     "fp16-on-cpu"), "fp64", "pure-bf16" or a level from "O0" to "O3". `precisions` gives modules, and layers
-    in them, one of their own: `{"decoder": "fp32", "encoder.blocks.0*": "fp32"}`. `folder` is where a training writes its log and checkpoints; without one it
-    writes nothing. `verify` says how closely values are checked at run time (see `neumo.engine.verify`);
-    `workers` is the number of processes that read data, or `Workers(...)`. `progress` shows a bar on a
-    terminal and one line per epoch elsewhere; True always shows the bar, False nothing. In processes that `torchrun` or
-    `neumo train --processes` has started together, actions are divided among them as `strategy` says:
-    `DDP()` if not given, or `FSDP()`. `compile` translates modules to machine code before they run: True for
-    all, names such as "encoder", or `Compile(...)`.
+    in them, one of their own: `{"decoder": "fp32", "encoder.blocks.0*": "fp32"}`. `compile` translates
+    modules to machine code before they run: True for all, names such as "encoder", or `Compile(...)`.
+
+    `folder` is where a training writes its log and checkpoints; without one it writes nothing. `verify` says
+    how closely values are checked at run time (see `neumo.engine.verify`); `workers` is the number of
+    processes that read data, or `Workers(...)`. `progress` shows a bar on a terminal and one line per epoch
+    elsewhere; True always shows the bar, False nothing. In processes that `torchrun` or `neumo train
+    --processes` has started together, actions are divided among them as `strategy` says: `DDP()` if not
+    given, or `FSDP()`.
 
     Raises `BackendError` if the device does not exist or cannot compute in this precision: nothing falls
     back.
@@ -186,8 +188,8 @@ class NeuralFactory:
         `graph` is a graph with a loss among its outputs (`loss` names it if there are several), or the loss
         itself. `optimizer` is `AdamW()` if not given; `schedule` scales its rate step by step; `clip`
         bounds the norm of the gradient, `larc` the rate of each tensor; `ema` averages the weights, and the
-        average is what is evaluated and left in the modules. A step uses `batches_per_step` batches, over all processes (one each, if not
-        given): its loss and gradient are those of one batch that holds them all.
+        average is what is evaluated and left in the modules. A step uses `batches_per_step` batches, over all
+        processes (one each, if not given): its loss and gradient are those of one batch that holds them all.
 
         `evaluate` takes graphs that share modules with this one, evaluated after each epoch, or
         `Evaluate(...)` with another rhythm. With a run folder, checkpoints are written after each epoch or

@@ -38,7 +38,7 @@ class CTCResult(NamedTuple):
 
     loss: Tensor  # ()
     infeasible: Tensor  # (B,) bool
-    count: Tensor  # ()
+    count: Tensor  # () # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 @implements(specs.CTCLoss)
