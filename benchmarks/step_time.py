@@ -208,6 +208,28 @@ def hand_loop(name: str, precision: str, block: int) -> Callable[[], None]:
     return run
 
 
+def in_thread(run: Callable[[], None]) -> Callable[[], None]:
+    """Run every turn in one other thread, as the engine does: memory is managed for each thread."""
+    go, done = threading.Semaphore(0), threading.Semaphore(0)
+
+    def serve() -> None:
+        torch.set_num_threads(1)
+        while True:
+            go.acquire()
+            try:
+                run()
+            finally:
+                done.release()
+
+    threading.Thread(target=serve, daemon=True).start()
+
+    def turn() -> None:
+        go.release()
+        done.acquire()
+
+    return turn
+
+
 def measure(run: Callable[[], None]) -> tuple[float, float]:
     """Seconds of CPU time of this process, and on the clock."""
     cpu, clock = time.process_time(), time.perf_counter()
@@ -220,7 +242,7 @@ def compare(name: str, precision: str, block: int, pairs: int) -> tuple[float, .
     CPU time a step, by hand and how many more for the engine.
     """
     engine, thread, losses = engine_loop(name, precision, block, pairs + 1)
-    hand = hand_loop(name, precision, block)
+    hand = in_thread(hand_loop(name, precision, block))
     engine()
     hand()
     cpu: list[float] = []
