@@ -29,6 +29,8 @@ HERE = Path(__file__).resolve().parent
 RECIPE = HERE.parent / "examples" / "asr_an4" / "recipe.yaml"
 AN4 = HERE.parents[1] / "shared" / "data" / "an4"
 BATCH, PER_STEP = 4, 4
+EVERY = 3  # steps between two checkpoints
+FILES = 11  # that are written, flushed and renamed for one
 
 
 def train(folder: Path, manifests: Path, epochs: int) -> None:
@@ -49,7 +51,7 @@ def train(folder: Path, manifests: Path, epochs: int) -> None:
             f"train.batches_per_step={PER_STEP}",
             "train.schedule.warmup_steps=10",
             "train.evaluate={every_epochs: 1, best: wer}",
-            "train.checkpoint={every_steps: 3, keep_last: 2}",
+            f"train.checkpoint={{every_steps: {EVERY}, keep_last: 2}}",
         ],
     )
     factory = make_factory(recipe, folder=folder, progress=False, device="cpu")
@@ -77,16 +79,27 @@ def subset(data: Path, folder: Path, utterances: int) -> int:
 
 
 def draw(kills: int, steps: int, epochs: int, seed: int) -> list[str]:
-    """Draw kills; each is of a training that was started again as often as its place in the list says."""
+    """Draw kills; each is of a training that was started again as often as its place in the list says.
+
+    A kill is drawn behind the step that the training may have reached at the one before, so that it happens.
+    """
     rng = random.Random(seed)
+    per_epoch, reached = steps // epochs, 1
     drawn: list[str] = []
-    for restart, step in enumerate(sorted(rng.randint(1, steps) for _ in range(kills))):
-        rank = rng.choice([",rank=0", ",rank=1", ""])
-        left = epochs - step * epochs // (steps + 1)
-        points = [f"step={step}{rank}", f"step-end={step}{rank}", f"batch={rng.randint(1, PER_STEP)}{rank}"]
-        points += [f"checkpoint-file={rng.randint(1, 12)},rank=0", f"step={step}{rank}"]
-        points += [f"epoch-end={epochs - left + 1}{rank}"]
-        drawn.append(f"kill@{rng.choice(points)},restart={restart}")
+    for restart, wanted in enumerate(sorted(rng.randint(1, steps) for _ in range(kills))):
+        step = min(max(wanted, reached), steps)
+        epoch = -(-step // per_epoch)
+        points = {  # and the first step that the training that goes on may begin with
+            f"step={step}": step,
+            f"step-end={step}": step + 1,
+            f"epoch-end={epoch}": epoch * per_epoch + 1,
+            f"batch={rng.randint(1, PER_STEP)}": reached + 1,
+            f"checkpoint-file={rng.randint(1, FILES)}": reached + EVERY,
+        }
+        point = rng.choice([*points, f"step={step}"])
+        rank = ",rank=0" if point.startswith("checkpoint") else rng.choice([",rank=0", ",rank=1", ""])
+        drawn.append(f"kill@{point}{rank},restart={restart}")
+        reached = max(reached, points[point])
     return drawn
 
 

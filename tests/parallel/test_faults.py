@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -165,3 +166,43 @@ def test_torchrun_starts_again_what_was_killed_and_it_goes_on_exactly(
         row["text"] for row in read_log(tmp_path / "run" / "metrics.jsonl") if row.get("event") == "note"
     ]
     assert [note for note in notes if note.startswith("going on from")]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl")
+def test_processes_end_with_torchrun(tmp_path: Path) -> None:
+    """Else they would go on, and write checkpoints beside those that come after them."""
+    code = tmp_path / "training.py"
+    code.write_text(
+        "import os, sys, time\n"
+        "from pathlib import Path\n"
+        "from neumo.backends.torch.parallel.world import join\n"
+        "world = join()\n"
+        "path = Path(sys.argv[1]) / f'{world.rank}'\n"
+        "path.with_suffix('.part').write_text(str(os.getpid()))\n"
+        "path.with_suffix('.part').rename(path.with_suffix('.pid'))\n"
+        "time.sleep(300)\n"
+    )
+    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(code), str(tmp_path)]
+    agent = subprocess.Popen([sys.executable, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    pids: list[int] = []
+    try:
+        until = time.monotonic() + 90
+        while len(list(tmp_path.glob("*.pid"))) < 2 and time.monotonic() < until:
+            time.sleep(0.1)
+        pids = [int(path.read_text()) for path in tmp_path.glob("*.pid")]
+        assert len(pids) == 2
+    finally:
+        agent.kill()
+        agent.wait()
+    until = time.monotonic() + 10
+    while any(is_alive(pid) for pid in pids) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not [pid for pid in pids if is_alive(pid)]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and that nobody has waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
