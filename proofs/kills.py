@@ -4,10 +4,10 @@
     OMP_NUM_THREADS=1 python proofs/kills.py --kills 5 --utterances 60 --epochs 2
 
 The AN4 recipe (see `--data`; without AN4, generated digits) trains a small network with two processes, a
-worker each, four batches a step, speed perturbation, SpecAugment, dropout, averaging and evaluations. torchrun
-starts it once without kills, and once with SIGKILL of one process or both at random points: between steps, in
-the middle of a step, at an epoch boundary, at a write of a checkpoint. Whatever was killed is started again by
-torchrun. The joined log of losses and the last weights must be those of the training that was never killed.
+worker each, four batches a step, speed perturbation, SpecAugment, dropout, averaging and evaluations. It is
+started by torchrun once without kills, and once with SIGKILL of one process or both at random points: between
+steps, in the middle of a step, at an epoch boundary, at a write of a checkpoint. Whatever was killed is started
+again. The joined log of losses and the last weights must be those of the training that was never killed.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def prove(place: Path, data: Path, kills: int, utterances: int, epochs: int, see
     happened = sorted({line.partition("\t")[0] for line in fired}, key=drawn.index)
     for text in happened:
         print(f"  {text}")
-    print(f"killed {len(happened)} times and started again ({seconds:.0f} s)")
+    print(f"killed {len(happened)} of {kills} times and started again ({seconds:.0f} s)")
     (rows, weights), (killed_rows, killed_weights) = outcome(place / "whole"), outcome(place / "killed")
     differ = [n for n, (one, two) in enumerate(zip(rows, killed_rows, strict=False)) if one != two]
     if differ or len(rows) != len(killed_rows):
