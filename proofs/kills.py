@@ -6,7 +6,7 @@
 The AN4 recipe (see `--data`; without AN4, generated digits) trains a small network with two processes, a
 worker each, four batches a step, speed perturbation, SpecAugment, dropout, averaging and evaluations. It is
 started by torchrun once without kills, and once with SIGKILL of one process or both at random points: between
-steps, in the middle of a step, at an epoch boundary, at a write of a checkpoint. Whatever was killed is started
+steps, in the middle of one, at an epoch boundary, at a write of a checkpoint. Whatever was killed is started
 again. The joined log of losses and the last weights must be those of the training that was never killed.
 """
 
