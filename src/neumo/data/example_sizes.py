@@ -100,6 +100,9 @@ def _told(types: list[NeuralType]) -> Iterator[tuple[Symbol, int]]:
 
 def _told_by(type: NeuralType, axis: Axis) -> int | None:
     element = type.element
+    implied = element.implied_size(axis.kind)
+    if implied is not None and sum(each.kind is axis.kind for each in type.axes) == 1:
+        return implied[0]
     if axis.kind is Kind.FEATURE:
         numbers = [getattr(element, name, None) for name in _COUNTED]
         known = [_CHANNELS.get(number) if isinstance(number, str) else number for number in numbers]
