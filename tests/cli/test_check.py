@@ -49,7 +49,7 @@ def test_overrides_change_the_recipe(capsys: pytest.CaptureFixture[str]) -> None
     assert wrong.code == 1
     assert "64 features" in wrong.err or "n_mels is 80" in wrong.err
     unknown = neumo(capsys, "check", str(RIGHT), "modules.mell.n_mels=80")
-    assert unknown.code == 1
+    assert unknown.code == 2
     assert "did you mean 'mel'?" in unknown.err
     field = neumo(capsys, "check", str(RIGHT), "modules.mel.n_mel=80")
     assert "command line" in field.err

@@ -103,7 +103,7 @@ def test_a_wrong_recipe_is_not_drawn(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_a_file_of_no_kind_of_drawing_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = neumo(capsys, "show", RIGHT, "--graph", "train", "-o", str(tmp_path / "a.png"))
-    assert result.code == 1
+    assert result.code == 2
     assert "ConfigError[option]: `neumo show` does not draw .png files" in result.err
     assert "write to a file that ends in .svg, .html, .htm, .mmd, .txt" in result.err
     assert neumo(capsys, "show", RIGHT, "-o", str(tmp_path / "a.log"), "--format", "text").code == 0

@@ -188,14 +188,14 @@ def test_captions_and_ctm_go_to_the_output(place, capsys, said):
 def test_captions_of_several_recordings_in_one_output_are_refused(place, capsys):
     words = ["transcribe", str(place / "model.neumo"), "x.wav", "y.wav", "--format"]
     result = neumo(capsys, *words, "srt")
-    assert (result.code, result.out) == (1, "")
+    assert (result.code, result.out) == (2, "")
     assert "srt holds the captions of one recording, and there are 2" in result.err
     assert "--format ctm" in result.err
 
 
 def test_two_forms_at_once_are_refused(place, capsys):
     result = neumo(capsys, "transcribe", str(place / "model.neumo"), "x.wav", "--json", "--format", "srt")
-    assert result.code == 1
+    assert result.code == 2
     assert "--json and --format srt are two forms" in result.out + result.err
 
 

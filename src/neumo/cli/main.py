@@ -1,7 +1,7 @@
 """The command `neumo`: finds the verb, loads only its module, and turns errors into messages and exit codes.
 
 Exit codes: 0 it worked, 1 it did not (the message says why), 2 the command line is wrong, 70 a bug, 130
-interrupted.
+interrupted, 143 ended by SIGTERM.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "evaluate": ("neumo.cli.evaluate", "Measure a trained model on a data set."),
     "transcribe": ("neumo.cli.transcribe", "Turn recordings into text with a trained model."),
 }
-FAILED, INTERNAL, INTERRUPTED = 1, 70, 130
+FAILED, USAGE, INTERNAL, INTERRUPTED = 1, 2, 70, 130
+_OF_USAGE: Final = ("launch", "max-time", "option", "override")  # codes of errors in a command line
 _EXTRAS: Final = {
     "torch": "torch",
     "safetensors": "torch",
@@ -66,9 +67,10 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
             _import(name)
         _app(words)(words, prog_name="neumo")
     except NeumoError as error:
-        if verb_of(words) == "train" and not _is_worth_saying(error):
-            sys.exit(FAILED)
-        _leave(words, FAILED, error.render(), error.to_json(), debug)
+        code = USAGE if error.code in _OF_USAGE else FAILED
+        if verb_of(words) == "train" and not _is_worth_saying(error, code):
+            sys.exit(code)
+        _leave(words, code, error.render(), error.to_json(), debug)
     except (_Interrupted, KeyboardInterrupt):
         _leave(words, INTERRUPTED, "interrupted", {"error": "Interrupted"}, debug)
     except BrokenPipeError:
@@ -85,11 +87,11 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(0)
 
 
-def _is_worth_saying(error: NeumoError) -> bool:
+def _is_worth_saying(error: NeumoError, code: int) -> bool:
     """Tell the launcher of a training in several processes what went wrong, and find out who says it."""
     from neumo.engine.launch import give_up
 
-    return error.code in ("join", "peer-lost") or give_up(error.render(), FAILED)
+    return error.code in ("join", "peer-lost") or give_up(error.render(), code)
 
 
 def verb_of(words: Sequence[str]) -> str | None:

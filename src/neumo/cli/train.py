@@ -39,7 +39,10 @@ def train(
         bool, typer.Option("--dry-run", help="Check all, read the data, make one step; write nothing.")
     ] = False,
     max_time: Annotated[
-        str | None, typer.Option("--max-time", metavar="TIME", help="Save and stop after 45m, 2h, 1h30m.")
+        str | None,
+        typer.Option(
+            "--max-time", metavar="TIME", help="Save and stop after 90s, 45m, 1h30m (or 45: minutes)."
+        ),
     ] = None,
     processes: Annotated[
         int, typer.Option("--processes", metavar="N", help="Processes on this machine, one a GPU.")

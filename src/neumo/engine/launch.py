@@ -46,6 +46,8 @@ class Launch:
         least, most = self.nodes_range
         if not 1 <= least <= most:
             raise _wrong(f"nodes={self.nodes!r} is not a number of machines", "--nodes 2", "--nodes 1:4")
+        if not self.several and (self.rendezvous or self.address or self.here is not None):
+            raise _wrong("a place to meet is given, and there is one machine", "--nodes 2", "leave it out")
         if most > 1 and self.rendezvous is None:
             what = f"{self.nodes} machines need a place to meet"
             raise _wrong(what, "--rendezvous HOST:29400, the same on all of them")

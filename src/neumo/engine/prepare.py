@@ -130,9 +130,9 @@ class Foresight:
     def lines(self) -> list[str]:
         """Say it in words."""
         spread = f", over {self.processes} processes" if self.processes > 1 else ""
+        batches = f"{self.batches_per_step} batch{'es' if self.batches_per_step > 1 else ''} each{spread}"
         return [
-            f"{self.steps:,} steps, {self.steps_per_epoch:,} an epoch, {self.batches_per_step} batches each"
-            + spread,
+            f"{self.steps:,} steps, {self.steps_per_epoch:,} an epoch, {batches}",
             f"{self.parameters:,} weights, of which {self.trained:,} are trained",
             *self.notes,
         ]
