@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from neumo.engine.backend import Session
 from neumo.engine.divided import Computed, share_trouble
 from neumo.engine.passes import Pass
 from neumo.engine.plan import compile_plan
-from neumo.engine.preflight import data_step, loss_count
+from neumo.engine.preflight import data_step, infeasible_flags, listed, loss_count
 from neumo.engine.verify import Verify
 from neumo.engine.workers import Workers
 from neumo.engine.world import World
@@ -30,16 +31,32 @@ class Evaluation(dict[str, float]):
 
     `utterances` has one row for each utterance, if that was asked for: its name, its own figures, and the
     texts that were compared where a metric keeps them. `count` is the number of utterances, `seconds` the
-    wall time.
+    wall time. `infeasible` names the utterances that a loss had to leave out; a loss that left out all of
+    them is NaN, which is never the best.
     """
 
     def __init__(
-        self, figures: Mapping[str, float], *, items: int, seconds: float, utterances: list[dict[str, Any]]
+        self,
+        figures: Mapping[str, float],
+        *,
+        items: int,
+        seconds: float,
+        utterances: list[dict[str, Any]],
+        infeasible: Sequence[str] = (),
     ) -> None:
         super().__init__(figures)
         self.count = items
         self.seconds = seconds
         self.utterances = utterances
+        self.infeasible = tuple(infeasible)
+
+    @property
+    def notes(self) -> list[str]:
+        """What must be said beside the figures."""
+        if not self.infeasible:
+            return []
+        left_out = f"leave out {len(self.infeasible)} of {self.count} utterances, too short for their text"
+        return [f"a loss of the evaluation had to {left_out}: {listed(self.infeasible)}"]
 
 
 @dataclass
@@ -56,20 +73,34 @@ class _Measure:
 
 @dataclass
 class _LossMean:
-    """The mean of a loss: where it is among the wanted values, and where is how many things it is over."""
+    """The mean of a loss: where it is among the wanted values, how many things it is over, and where it flags
+    what it left out.
+    """
 
     name: str
     loss: int
     count: int | None  # None: it is the mean over the utterances
+    flags: int | None  # None: it leaves nothing out
     total: float = 0.0
     things: float = 0.0
+    items: int = 0
+    left_out: list[int] = field(default_factory=list[int])
 
     def add(self, batch: Computed) -> None:
         """Count the loss of a batch as many times as it is the mean over."""
+        self.items += len(batch.items)
+        if self.flags is not None:
+            flags = batch.arrays[self.flags].reshape(-1)
+            self.left_out += [item for item, flag in zip(batch.items, flags, strict=True) if flag]
         things = len(batch.items) if self.count is None else float(batch.arrays[self.count].sum())
         if things:
             self.total += float(batch.arrays[self.loss]) * things
             self.things += things
+
+    @property
+    def mean(self) -> float:
+        """The mean; NaN if it is over nothing."""
+        return self.total / self.things if self.things and len(self.left_out) < self.items else math.nan
 
 
 class _Count:
@@ -78,7 +109,7 @@ class _Count:
     def __init__(self, measures: list[_Measure], losses: list[_LossMean]) -> None:
         self.items = 0
         self._totals = [(measure, cast(Any, measure.metric.start())) for measure in measures]
-        self._losses = [replace(loss) for loss in losses]
+        self._losses = [replace(loss, left_out=[]) for loss in losses]
 
     def add(self, batch: Computed) -> None:
         """Count one batch."""
@@ -91,7 +122,12 @@ class _Count:
     def figures(self) -> dict[str, float]:
         """What it came to."""
         found = _joined([(measure.name, total.result()) for measure, total in self._totals])
-        return {**found, **{loss.name: loss.total / (loss.things or 1.0) for loss in self._losses}}
+        return {**found, **{loss.name: loss.mean for loss in self._losses}}
+
+    @property
+    def left_out(self) -> list[int]:
+        """The items that any of the losses had to leave out, each once."""
+        return list(dict.fromkeys(item for loss in self._losses for item in loss.left_out))
 
 
 class Evaluator:
@@ -113,10 +149,9 @@ class Evaluator:
         wanted: dict[str, Value] = {}
         self.measures = list(_measures(graph, wanted))
         self.losses = [
-            _LossMean(name, _want(wanted, value), None if counted is None else _want(wanted, counted))
+            _loss_mean(name, value, wanted)
             for name, value in graph.outputs.items()
             if isinstance(value.type.element, Loss)
-            for counted in [loss_count(value)]
         ]
         if not self.measures and not self.losses:
             raise GraphError(
@@ -143,8 +178,12 @@ class Evaluator:
 
         self._pass.run(use)
         world = self.session.world
-        figures, items, rows = _shared(world, lambda: [count.figures(), count.items, rows])
-        return Evaluation(figures, items=items, seconds=time.monotonic() - started, utterances=rows)
+        figures, items, rows, infeasible = _shared(
+            world,
+            lambda: [count.figures(), count.items, rows, [self.source.name(item) for item in count.left_out]],
+        )
+        seconds = time.monotonic() - started
+        return Evaluation(figures, items=items, seconds=seconds, utterances=rows, infeasible=infeasible)
 
     def close(self) -> None:
         """End the workers."""
@@ -205,6 +244,16 @@ def _shared(world: World, make: Callable[[], list[Any]]) -> list[Any]:
 def _plain(number: Any) -> Any:
     """A number of numpy as one of Python."""
     return number.item()
+
+
+def _loss_mean(name: str, value: Value, wanted: dict[str, Value]) -> _LossMean:
+    counted, flags = loss_count(value), infeasible_flags([value.step])
+    return _LossMean(
+        name,
+        _want(wanted, value),
+        None if counted is None else _want(wanted, counted),
+        _want(wanted, flags[0]) if flags else None,
+    )
 
 
 def _measures(graph: Graph, wanted: dict[str, Value]) -> Iterator[_Measure]:

@@ -251,9 +251,12 @@ class NeuralFactory:
             }
         evaluator = self.evaluator(graph)
         try:
-            return evaluator.run(per_utterance=per_utterance)
+            found = evaluator.run(per_utterance=per_utterance)
         finally:
             evaluator.close()
+        for note in found.notes if self.session.world.rank == 0 else ():
+            logging.getLogger("neumo").warning("graph %r: %s", graph.name, note)
+        return found
 
     def infer(
         self,

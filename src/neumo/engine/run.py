@@ -327,7 +327,8 @@ class Run:
             )
         value = self.metrics[metric]
         known = float("nan") if self.best is None or self.best.metric != metric else self.best.value
-        if known != known or (value > known if largest else value < known):
+        better = known != known or (value > known if largest else value < known)
+        if better and value == value:  # a figure that is not a number is never the best
             self.best = Best(metric, value, self.step, self.epoch, largest)
 
     def close_row(self) -> None:

@@ -67,7 +67,11 @@ class Evaluate(Callback):
         if self._last == run.step:
             return
         self._last = run.step
-        metrics = {self.prefix + key: value for key, value in run.evaluate(self.graph).items()}
+        found = run.evaluate(self.graph)
+        for note in (f"graph {self.graph.name!r}: {text}" for text in found.notes):
+            if note not in run.notes:
+                run.note(note)
+        metrics = {self.prefix + key: value for key, value in found.items()}
         run.measure(metrics, by=self.graph)
         if self.best is not None:
             run.judge(self.prefix + self.best, largest=self.largest)

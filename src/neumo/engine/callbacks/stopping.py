@@ -39,7 +39,7 @@ class EarlyStop(Callback):
             return
         self._seen = measured
         value = -run.metrics[self.metric] if self.largest else run.metrics[self.metric]
-        if self._best is None or value < self._best - self.least:
+        if value == value and (self._best is None or value < self._best - self.least):
             self._best, self._waited = value, 0
         else:
             self._waited += 1
