@@ -167,6 +167,27 @@ def test_what_is_behind_the_end_of_an_utterance_is_cut_off(tmp_path):
     assert heads.shape[0] * 6 == heads.shape[1] * 5
 
 
+def test_what_is_empty_is_written_as_empty(tmp_path, monkeypatch):
+    """An untrained recogniser hears nothing: no text, no alignment, and maybe no sound."""
+    whole = SoundSource.collate
+
+    def emptied(self, items):
+        batch = whole(self, items)
+        for name in ("audio_len", "mel_len", "text_len"):
+            batch[name][0] = 0
+        return batch
+
+    monkeypatch.setattr(SoundSource, "collate", emptied)
+    samples = Samples(sound_graph(), count=2)
+    factory(folder=tmp_path, verify="off").train(frame_graph(), max_steps=1, callbacks=[samples])
+    folder = tmp_path / "samples" / "step-00000001"
+    assert (folder / "text.txt").read_text() == "sound-0\t\nsound-1\tdc\n"
+    assert not pixels(folder / "mel-0.png").any()
+    assert not pixels(folder / "heads-0.png").any()
+    with wave.open(str(folder / "audio-0.wav")) as file:
+        assert file.getnframes() == 0
+
+
 def learning_graphs():
     halve = Halve().named("halve")
     batch, held_out = FrameData()(), FrameData()()

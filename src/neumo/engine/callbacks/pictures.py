@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import struct
 import wave
 import zlib
@@ -25,7 +26,8 @@ def to_png(values: Any) -> bytes:
     >>> picture[:8], picture[16:24] == bytes([0, 0, 0, 128, 0, 0, 0, 128])
     (b'\x89PNG\r\n\x1a\n', True)
 
-    Numbers that are not finite are drawn as the smallest. Small pictures are enlarged.
+    Numbers that are not finite are drawn as the smallest. Small pictures are enlarged; of no numbers at all
+    there is a dark square, since a PNG has at least one pixel.
     """
     levels = _levels(values)
     rows, columns = levels.shape
@@ -61,16 +63,18 @@ def montage(values: Any) -> Any:
     """Lay slices `[..., rows, columns]`, such as the heads of an attention, one above the other."""
     import numpy as np
 
-    slices = np.asarray(values).reshape(-1, *values.shape[-2:])
+    slices = np.asarray(values).reshape(math.prod(values.shape[:-2]), *values.shape[-2:])
     gap = np.full((1, slices.shape[-1]), np.nan)
     parts = [part for each in slices for part in (each, gap)]
-    return np.concatenate(parts[:-1])
+    return np.concatenate(parts[:-1]) if parts else slices.reshape(0, slices.shape[-1])
 
 
 def _levels(values: Any) -> NDArray[np.uint8]:
     import numpy as np
 
     numbers = np.asarray(values, np.float64)
+    if not numbers.size:
+        return np.zeros((1, 1), np.uint8)
     known = np.isfinite(numbers)
     low = float(numbers[known].min()) if known.any() else 0.0
     span = float(numbers[known].max()) - low if known.any() else 0.0

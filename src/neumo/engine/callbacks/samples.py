@@ -301,6 +301,8 @@ def _upright(value: Value, row: Any) -> Any:
 
 def _text(element: Element, row: Any) -> str:
     if isinstance(element, Ids) and isinstance(element.vocab, Vocab):
+        if not row.size:
+            return ""
         best = row.reshape(-1, row.shape[-1])[0]  # of several hypotheses the first is the best
         return element.vocab.decode(int(each) for each in best if 0 <= int(each) < len(element.vocab))
     return str(row)
