@@ -33,13 +33,13 @@ def batch_of_three():
 def test_the_infeasible_utterance_is_named_and_the_others_are_learned_from():
     modules = model().eval()  # no batch statistics: the utterances of a batch do not meet
     mel, mel_len, targets, targets_len = batch_of_three()
-    loss, infeasible = loss_of(modules, mel, mel_len, targets, targets_len)
+    loss, infeasible, _ = loss_of(modules, mel, mel_len, targets, targets_len)
     loss.backward()
     assert infeasible.tolist() == [False, True, False]
     found = [weight.grad.clone() for weight in modules.parameters()]
     modules.zero_grad()
     rows = [0, 2]
-    expected, _ = loss_of(modules, mel[rows], mel_len[rows], targets[rows], targets_len[rows])
+    expected, *_ = loss_of(modules, mel[rows], mel_len[rows], targets[rows], targets_len[rows])
     expected.backward()
     assert torch.isfinite(loss)
     assert torch.allclose(loss, expected, rtol=1e-5)
@@ -52,7 +52,7 @@ def test_a_batch_of_infeasible_utterances_leaves_the_weights_untouched():
     mel, mel_len, targets, targets_len = (part[1:2] for part in batch_of_three())
     optimizer = torch.optim.SGD(modules.parameters(), lr=1.0)
     before = copy.deepcopy(dict(modules.named_parameters()))
-    loss, infeasible = loss_of(modules, mel, mel_len, targets, targets_len)
+    loss, infeasible, _ = loss_of(modules, mel, mel_len, targets, targets_len)
     loss.backward()
     optimizer.step()
     assert loss.item() == 0
@@ -63,7 +63,7 @@ def test_a_batch_of_infeasible_utterances_leaves_the_weights_untouched():
 @pytest.mark.parametrize("frames", [0, 1])
 def test_an_utterance_without_frames_is_infeasible_even_for_an_empty_target(frames):
     log_probs = torch.randn(1, 4, 29).log_softmax(-1).requires_grad_()
-    loss, infeasible = build(CTCLoss(LETTERS))(
+    loss, infeasible, _ = build(CTCLoss(LETTERS))(
         log_probs, torch.tensor([frames]), torch.zeros(1, 2, dtype=torch.long), torch.tensor([0])
     )
     loss.backward()
@@ -77,7 +77,9 @@ def test_an_infeasible_utterance_with_infinite_scores_does_not_spread():
     log_probs[0] = float("-inf")
     log_probs.requires_grad_()
     targets = torch.tensor([[1, 1, 1, 1], [1, 2, 3, 4]])
-    loss, infeasible = build(CTCLoss(LETTERS))(log_probs, torch.tensor([6, 6]), targets, torch.tensor([4, 4]))
+    loss, infeasible, _ = build(CTCLoss(LETTERS))(
+        log_probs, torch.tensor([6, 6]), targets, torch.tensor([4, 4])
+    )
     loss.backward()
     assert infeasible.tolist() == [True, False]
     assert torch.isfinite(loss)

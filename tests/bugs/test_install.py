@@ -45,7 +45,7 @@ def python(code: str, *blocked: str) -> subprocess.CompletedProcess[str]:
 def test_no_dependency_of_users_has_an_upper_bound():
     for_users = [
         *PROJECT["dependencies"],
-        *(need for name in EXTRAS if name != "dev" for need in EXTRAS[name]),
+        *(need for name in EXTRAS if name not in ("dev", "track") for need in EXTRAS[name]),
     ]
     for need in for_users:
         assert re.fullmatch(r"[a-z-]+>=[0-9.]+", need), f"{need}: a name and a lowest version, nothing else"
@@ -61,9 +61,13 @@ def test_numpy_2_is_allowed_and_in_use_here():
     assert int(importlib.metadata.version("numpy").partition(".")[0]) >= 2
 
 
-def test_all_is_every_extra_for_users():
+def test_all_is_every_extra_for_users_but_the_trackers():
     (everything,) = PROJECT["optional-dependencies"]["all"]
-    assert everything == f"neumo[{','.join(name for name in EXTRAS if name != 'dev')}]"
+    (trackers,) = PROJECT["optional-dependencies"]["track"]
+    names = trackers.removeprefix("neumo[").removesuffix("]").split(",")
+    wanted = [name for name in EXTRAS if name not in ("dev", "track", *names)]
+    assert everything == f"neumo[{','.join(wanted)}]"
+    assert names == ["tensorboard", "wandb", "mlflow"]
 
 
 # --- A02: platforms

@@ -62,7 +62,7 @@ def test_a_graph_is_trained() -> None:
 def test_a_loss_of_another_graph_is_refused() -> None:
     """There is one way to say what is trained: a graph (and which of its losses), or a loss alone."""
     one, two = line_graphs()[0], line_graphs()[0]
-    with pytest.raises(GraphError):
+    with pytest.raises(GraphError, match="the loss is no value of graph 'train'"):
         factory().train(one, loss=two.outputs["loss"], max_steps=1)
 
 

@@ -48,11 +48,21 @@ def find_loss(graph: Graph, loss: str | Value | None) -> tuple[str, Value]:
             fixes=["make it with mode 'train', or 'both'"],
         )
     if loss is not None and not isinstance(loss, str):
+        if all(loss.step is not step for step in graph.steps):
+            raise GraphError(
+                f"the loss is no value of graph {graph.name!r}",
+                code="loss",
+                details=[f"its own losses: {', '.join(_losses(graph)) or 'none'}"],
+                fixes=[
+                    "train the loss alone, without a graph",
+                    *(f"loss={name!r}" for name in _losses(graph)),
+                ],
+            )
         named = [name for name, value in graph.outputs.items() if value is loss]
         return (named[0] if named else "loss"), loss
     if loss is not None:
         return loss, graph.outputs[loss]
-    found = [name for name, value in graph.outputs.items() if isinstance(value.type.element, Loss)]
+    found = _losses(graph)
     if len(found) != 1:
         raise GraphError(
             f"graph {graph.name!r} has {len(found) or 'no'} outputs that are losses"
@@ -63,6 +73,10 @@ def find_loss(graph: Graph, loss: str | Value | None) -> tuple[str, Value]:
             or ["add the output of a loss module, such as CTCLoss"],
         )
     return found[0], graph.outputs[found[0]]
+
+
+def _losses(graph: Graph) -> list[str]:
+    return [name for name, value in graph.outputs.items() if isinstance(value.type.element, Loss)]
 
 
 def loss_count(loss: Value) -> Value | None:
