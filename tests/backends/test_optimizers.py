@@ -489,3 +489,27 @@ def test_unknown_names_are_refused_with_the_nearest_match(pattern, words):
 def test_what_the_backend_does_not_know_is_refused():
     with pytest.raises(BackendError, match="has no optimizer str"):
         build_optimizer("adam", {"w": nn.Parameter(torch.ones(2, 2))})
+
+
+@pytest.mark.parametrize("spec", [SGD(lr=0.1, momentum=0.9), Muon(others=SGD(lr=0.1, momentum=0.9))])
+def test_a_weight_may_get_its_first_gradient_later(spec, tmp_path):
+    """As those of layers that are dropped, of experts, and of inputs that are absent at times."""
+    weights = {name: nn.Parameter(torch.ones(2)) for name in ("early", "late")}
+    weights["matrix"] = nn.Parameter(torch.ones(2, 2))
+    optimizer = build_optimizer(spec, weights)
+    weights["early"].grad = torch.ones(2)
+    optimizer.step()
+    optimizer = _read_again(spec, optimizer, weights, tmp_path)
+    weights["late"].grad = torch.ones(2)
+    optimizer.step()
+    assert weights["early"].tolist() == pytest.approx([1 - 0.1 - 0.19] * 2)
+    assert weights["late"].tolist() == pytest.approx([0.9] * 2)
+
+
+def _read_again(spec, optimizer, weights, folder):
+    """A file that lacks what has had no gradient, as those before momentum started at once."""
+    kept = {name: value for name, value in optimizer_tensors(optimizer, weights).items() if "early" in name}
+    write_tensors(folder / "state.safetensors", kept)
+    again = build_optimizer(spec, weights)
+    load_optimizer(again, weights, read_tensors(folder / "state.safetensors"))
+    return again

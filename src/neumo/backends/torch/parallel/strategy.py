@@ -20,7 +20,7 @@ Arrays = Mapping[str, Mapping[str, Tensor]]  # of a checkpoint, by what they are
 class Division(Protocol):
     """Runs the program of a training so that its gradient is the sum over all processes."""
 
-    factor: float  # what a loss is multiplied with so that gradients come out as sums over the processes
+    factor: float  # what a gradient is multiplied with to be the sum over the processes
 
     def turn(self, last: bool) -> AbstractContextManager[Any]:
         """Enter one forward and backward pass; gradients are exchanged in the last one of a step."""

@@ -44,6 +44,14 @@ def build_optimizer(
             fixes=[f"use one of neumo.engine: {', '.join(OPTIMIZERS)}"],
         )
     settings = settings_of(spec, *_described(parameters, modules))
+    optimizer = _make(spec, parameters, settings)
+    start_momentum(optimizer)
+    return optimizer
+
+
+def _make(
+    spec: Optimizer, parameters: Mapping[str, nn.Parameter], settings: Mapping[str, Setting]
+) -> torch.optim.Optimizer:
     if not isinstance(spec, Muon):
         return _build(spec, _groups(parameters, settings))
     matrices = {name: each for name, each in settings.items() if not each.others}
@@ -87,6 +95,19 @@ def _build(spec: Plain, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
             groups, lr=spec.lr, beta2_decay=spec.beta2_decay, eps=spec.eps, d=spec.threshold
         )
     return TorchNovoGrad(groups, spec) if isinstance(spec, NovoGrad) else TorchLAMB(groups, spec)
+
+
+def start_momentum(optimizer: torch.optim.Optimizer) -> None:
+    """Start the momentum of SGD at 0 for weights that have none: that is what a first gradient would do.
+
+    Weights may get their first gradient late, and the fused SGD of torch makes the buffers of all or of none.
+    """
+    for part in optimizer.parts if isinstance(optimizer, Joined) else [optimizer]:
+        if not isinstance(part, torch.optim.SGD) or not part.defaults["momentum"]:
+            continue
+        for weight in (weight for group in part.param_groups for weight in group["params"]):
+            if part.state[weight].get("momentum_buffer") is None:
+                part.state[weight]["momentum_buffer"] = torch.zeros_like(weight)
 
 
 def _groups(parameters: Mapping[str, nn.Parameter], settings: Mapping[str, Setting]) -> list[dict[str, Any]]:
@@ -180,6 +201,7 @@ def load_optimizer(
         else:
             dtype = _state_dtype(value, weight)
             optimizer.state[weight][entry] = divided(value, weight).to(weight.device, dtype, copy=True)
+    start_momentum(optimizer)
 
 
 def _state_dtype(value: Tensor, weight: Tensor) -> torch.dtype:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from neumo.backends.torch.device import Place
 from neumo.backends.torch.execute import TorchProgram
+from neumo.backends.torch.parallel.statistics import Statistics
 from neumo.backends.torch.parallel.strategy import whole_files
 from neumo.backends.torch.parallel.sync_norm import SyncedNorms
 from neumo.backends.torch.save import load_state, read_arrays, state_of
 from neumo.backends.torch.training.hold import without_gradient
 from neumo.backends.torch.training.optimizers import optimizer_tensors
 from neumo.backends.torch.training.trainer import AVERAGE, OPTIMIZER, WEIGHTS, TorchTrainer
-from neumo.backends.torch.weights import named_weights, statistics_of, trainable_weights
+from neumo.backends.torch.weights import named_weights, trainable_weights
 from neumo.engine.backend import TrainingSetup, Update
 from neumo.engine.checkpoint import Writer
 from neumo.engine.strategies import FSDP, Strategy
@@ -56,28 +56,30 @@ class PhaseTrainer(TorchTrainer):
                 code="nothing-to-train",
                 fixes=["unfreeze a module", "name a module that has weights in trains"],
             )
-        self._others = [
-            weight for weight in trainable_weights(modules).values() if id(weight) not in own
-        ]
-        mine = {id(value) for value in statistics_of(trained.values())}
-        self._foreign = [value for value in statistics_of(modules.values()) if id(value) not in mine]
-        self._foreign_kept = [value.clone() for value in self._foreign]
+        self._others = [weight for weight in trainable_weights(modules).values() if id(weight) not in own]
         with without_gradient(self._others):
             super().__init__(program, trained, place, setup, world, strategy, synced)
+        apart = synced.norms if synced is not None else ()
+        self._foreign = Statistics(modules.values(), apart).without(self.statistics)
 
     def accumulate(
         self, feeds: Sequence[Any], *, seed: int, weight: float, reference: float, last: bool
     ) -> Sequence[Any]:
         """Add the gradient of one batch to that of the step; returns the wanted values of the plan."""
         if not self._parts:
-            _copy(self._foreign_kept, self._foreign)
+            self._foreign.keep()
         with without_gradient(self._others):
             return super().accumulate(feeds, seed=seed, weight=weight, reference=reference, last=last)
+
+    @contextmanager
+    def _traces(self, counted: bool) -> Iterator[None]:
+        with super()._traces(counted), nullcontext() if counted else self._foreign.untouched():
+            yield
 
     def apply(self, factor: float, signals: Sequence[float] = ()) -> Update:
         """Update the weights of this phase by what was accumulated."""
         update = super().apply(factor, signals)
-        _copy(self._foreign, self._foreign_kept)
+        self._foreign.put_back()
         return update
 
     def hold(self, names: Collection[str]) -> None:
@@ -221,9 +223,3 @@ def _shared_notes(parts: Mapping[str, PhaseTrainer]) -> list[str]:
                     fixes=["ema for one of the two phases only"],
                 )
     return notes
-
-
-def _copy(targets: list[Tensor], sources: list[Tensor]) -> None:
-    if targets:
-        with torch.no_grad():
-            torch._foreach_copy_(targets, sources)  # pyright: ignore[reportPrivateImportUsage]

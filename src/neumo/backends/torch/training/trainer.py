@@ -16,14 +16,14 @@ from neumo.backends.torch.device import Place
 from neumo.backends.torch.execute import TorchProgram
 from neumo.backends.torch.parallel.ddp import DataParallel
 from neumo.backends.torch.parallel.fsdp import FullySharded
-from neumo.backends.torch.parallel.statistics import Shared
+from neumo.backends.torch.parallel.statistics import Shared, Statistics
 from neumo.backends.torch.parallel.strategy import Division, Undivided
 from neumo.backends.torch.parallel.sync_norm import SyncedNorms
 from neumo.backends.torch.parallel.world import is_about_others, others_lost
 from neumo.backends.torch.save import load_state, read_arrays, state_of
 from neumo.backends.torch.training.average import Average
 from neumo.backends.torch.training.gradients import describe_gradients
-from neumo.backends.torch.training.hold import complete_momentum, without_gradient
+from neumo.backends.torch.training.hold import without_gradient
 from neumo.backends.torch.training.larc import apply_larc
 from neumo.backends.torch.training.optimizers import (
     build_optimizer,
@@ -32,7 +32,7 @@ from neumo.backends.torch.training.optimizers import (
     set_rate,
 )
 from neumo.backends.torch.training.scaling import make_scaler
-from neumo.backends.torch.weights import named_weights, statistics_of, trainable_weights
+from neumo.backends.torch.weights import named_weights, trainable_weights
 from neumo.engine import faults
 from neumo.engine.backend import TrainingSetup, Update
 from neumo.engine.checkpoint import Writer
@@ -87,9 +87,8 @@ class TorchTrainer:
         self.parameters = trainable_weights(modules)
         self.optimizer = build_optimizer(setup.optimizer, self.parameters, modules)
         self._weights = list(self.parameters.values())
-        self.statistics = statistics_of(modules.values())
-        self._kept = [value.clone() for value in self.statistics]
-        self._shared = Shared(modules.values(), world)
+        self.statistics = Statistics(modules.values(), synced.norms if synced is not None else ())
+        self._shared = Shared(self.statistics, world, synced)
         self.average = Average(setup.ema, state_of(modules)) if setup.ema is not None else None
         self.scaler = make_scaler(place, setup.loss_scale)
         self.ready = time.perf_counter()
@@ -102,12 +101,12 @@ class TorchTrainer:
         self, feeds: Sequence[Any], *, seed: int, weight: float, reference: float, last: bool
     ) -> Sequence[Any]:
         """Add the gradient of one batch to that of the step; returns the wanted values of the plan."""
-        if self._kept and not self._parts:
-            _copy_all(self._kept, self.statistics)
+        if not self._parts:
+            self.statistics.keep()
         if self._synced is not None:
             self._synced.counted = bool(weight)
         reseed(self.place.device, seed)
-        with self.place.float32(), self.division.turn(last):
+        with self.place.float32(), self.division.turn(last), self._traces(bool(weight)):
             wanted = self._forward(feeds)
             loss: Tensor = faults.spoil(wanted[self._loss])
             if not self._needs_grad_checked:
@@ -115,12 +114,16 @@ class TorchTrainer:
             amount = self._amount(wanted, weight)
             alone = last and not self._parts and self.world.size == 1
             self._reference = 0.0 if alone else reference
-            share = loss if alone else loss * (amount * (self.division.factor / reference))
+            share = loss if alone else loss * (amount / reference)
             self.ready = time.perf_counter()  # from here on it may wait for the others
             self.scaler.scale(share).backward()
         self._parts.append(_Part(loss.detach(), amount))
         wanted[self._loss] = None  # frees the graph of the backward pass
         return wanted
+
+    def _traces(self, counted: bool) -> AbstractContextManager[None]:
+        """Leave no trace of a batch that only fills a turn, of which another one has been counted."""
+        return nullcontext() if counted else self.statistics.untouched()
 
     def _forward(self, feeds: Sequence[Any]) -> list[Any]:
         if not self._held or self.world.size > 1:  # DistributedDataParallel waits for every gradient
@@ -141,8 +144,6 @@ class TorchTrainer:
                 code="nothing-to-train",
                 fixes=["let some weights be trained from the start: name fewer in Unfreeze"],
             )
-        free = [weight for weight in self.parameters.values() if id(weight) not in held]
-        complete_momentum(self.optimizer, free)
 
     def _amount(self, wanted: Sequence[Any], weight: float) -> Tensor | float:
         """How many things the loss is the mean over, as the loss counts them or else the engine."""
@@ -161,12 +162,13 @@ class TorchTrainer:
         total = sum(loss * amount for loss, amount in parts if amount or not _finite(loss))
         mine = sum(amounts)
         total, amount, *signals = self.world.sum([total, mine, *signals])
-        post = self._reference / amount if self._reference and amount else 1.0
+        # Only now times the number of processes: before, it would decide which steps overflow in fp16.
+        post = self.division.factor * self._reference / amount if self._reference and amount else 1.0
         value, norm = total / amount if amount else total, size * post
         skipped = self._skipped(value, norm) or ("" if amount else "empty")
         broken: tuple[dict[str, float], str] = ({}, "")
         if skipped:
-            self._undo()
+            self.statistics.put_back()  # the weights have not been touched yet
             if skipped in ("loss", "gradient"):
                 broken = describe_gradients(self.parameters)
         else:
@@ -210,12 +212,6 @@ class TorchTrainer:
         if _finite(norm):
             return ""
         return "overflow" if self.scaler.will_back_off else "gradient"
-
-    @torch.no_grad()
-    def _undo(self) -> None:
-        """Put back the statistics that the forward pass has spoilt; the weights have not been touched yet."""
-        if self._kept:
-            _copy_all(self.statistics, self._kept)
 
     def _check(self, loss: Tensor) -> None:
         self._needs_grad_checked = True
@@ -344,11 +340,6 @@ def reseed(device: torch.device, seed: int) -> None:
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         torch.cuda.manual_seed(seed)
-
-
-def _copy_all(targets: list[Tensor], sources: list[Tensor]) -> None:
-    with torch.no_grad():
-        torch._foreach_copy_(targets, sources)  # pyright: ignore[reportPrivateImportUsage]
 
 
 def _finite(number: float) -> bool:
