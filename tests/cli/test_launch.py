@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from neumo.cli.launch import minutes_of, without_launcher
 from neumo.engine import launch
-from neumo.engine.launch import Launch, gave_up, give_up, telling
+from neumo.engine.launch import Launch, failures, give_up, listening
 from neumo.types.errors import ConfigError
 
 
@@ -59,16 +58,35 @@ def test_launches_that_cannot_be_meant_are_refused(wrong: dict[str, object], wor
         Launch(**wrong)  # type: ignore[arg-type]
 
 
-def test_the_first_process_that_gives_up_leaves_its_exit_code(
+def test_the_first_process_that_gives_up_decides_and_each_message_is_told_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     signalled: list[tuple[int, int]] = []
     monkeypatch.setattr(launch.os, "kill", lambda pid, number: signalled.append((pid, number)))
-    monkeypatch.setattr(launch.os, "environ", {**os.environ, **telling(tmp_path)})
-    assert gave_up(tmp_path) is None
-    assert give_up("there is no such file: a.wav", 1)
-    assert gave_up(tmp_path) == 1
-    assert not give_up("there is no such file: a.wav", 1)  # the same, once more: nothing to add
-    assert give_up("there is no such file: b.wav", 1)
-    assert signalled == [(os.getppid(), 15)]
-    assert json.loads((tmp_path / launch.FAILED).read_text())["message"] == "there is no such file: a.wav"
+    monkeypatch.setattr(launch.os, "getppid", os.getpid)
+    assert not give_up({}, "nobody listens", 1)
+    with listening(tmp_path, RANK="0", WORLD_SIZE="2", MASTER_ADDR="here", MASTER_PORT="1"):
+        for rank, what in ((0, "a.wav"), (1, "a.wav"), (2, "b.wav")):
+            monkeypatch.setenv("RANK", str(rank))
+            assert give_up({"what": what}, f"there is no such file: {what}", 1 + rank)
+    found = failures(tmp_path)
+    assert [(each.rank, each.code, each.error["what"]) for each in found] == [
+        (0, 1, "a.wav"),
+        (2, 3, "b.wav"),
+    ]
+    assert signalled == [(os.getpid(), 15)] * 3
+    assert not give_up({}, "the launcher has ended", 1)
+
+
+def test_what_a_launcher_sets_does_not_stay(tmp_path: Path) -> None:
+    before = dict(os.environ)
+    with listening(tmp_path, OMP_NUM_THREADS="7", SOMETHING_NEW="1"):
+        assert os.environ["SOMETHING_NEW"] == "1"
+        assert os.environ["OMP_NUM_THREADS"] == before.get("OMP_NUM_THREADS", "7")
+    assert dict(os.environ) == before
+
+
+def test_a_process_whose_launcher_is_gone_shows_its_error_itself(tmp_path: Path) -> None:
+    with listening(tmp_path):  # the launcher is this process, not its parent
+        assert not give_up({}, "there is no such file: a.wav", 1)
+    assert failures(tmp_path) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_text
 import re
 import sys
 from collections.abc import Sequence
@@ -25,8 +26,11 @@ _CLOCK = re.compile(
 )  # as SLURM writes it: [days-]hours:minutes[:seconds]
 
 
-def run_launched(how: Launch) -> NoReturn:
-    """Start the present command again in several processes, without the options of the launcher, and exit."""
+def run_launched(how: Launch, *, json: bool) -> NoReturn:
+    """Start the present command again in several processes, without the options of the launcher, and exit.
+
+    What they have failed by is shown once: on stderr, or as JSON on stdout.
+    """
     from neumo.backends.torch.parallel.launch import launch
 
     if launched():
@@ -35,7 +39,12 @@ def run_launched(how: Launch) -> NoReturn:
             code="launch",
             fixes=["neumo train --processes N, without torchrun around it", "torchrun, without --processes"],
         )
-    sys.exit(launch(without_launcher(sys.argv[1:]), how))
+    code, failures = launch(without_launcher(sys.argv[1:]), how)
+    if json and failures:
+        print(json_text.dumps(failures[0].error, ensure_ascii=False, indent=2))
+    for number, failure in enumerate(failures if not json else ()):
+        print(f"process {failure.rank}: {failure.message}" if number else failure.message, file=sys.stderr)
+    sys.exit(code)
 
 
 def without_launcher(words: Sequence[str]) -> list[str]:

@@ -68,7 +68,7 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
         _app(words)(words, prog_name="neumo")
     except NeumoError as error:
         code = USAGE if error.code in _OF_USAGE else FAILED
-        if verb_of(words) == "train" and not _is_worth_saying(error, code):
+        if verb_of(words) == "train" and _is_told_to_the_launcher(words, error, code):
             sys.exit(code)
         _leave(words, code, error.render(), error.to_json(), debug)
     except (_Interrupted, KeyboardInterrupt):
@@ -87,11 +87,16 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(0)
 
 
-def _is_worth_saying(error: NeumoError, code: int) -> bool:
-    """Tell the launcher of a training in several processes what went wrong, and find out who says it."""
-    from neumo.engine.launch import give_up
+def _is_told_to_the_launcher(words: Sequence[str], error: NeumoError, code: int) -> bool:
+    """Leave an error to the launcher of a training in several processes, which shows it once.
 
-    return error.code in ("join", "peer-lost") or give_up(error.render(), code)
+    What follows from the end of another process is not worth showing: that one tells why.
+    """
+    from neumo.engine.launch import give_up, launched_by_neumo
+
+    if error.code in ("join", "peer-lost"):
+        return launched_by_neumo() and "--debug" not in words
+    return give_up(error.to_json(), error.render(), code)
 
 
 def verb_of(words: Sequence[str]) -> str | None:

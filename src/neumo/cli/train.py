@@ -6,6 +6,7 @@ import errno
 import json as json_text
 import os
 import shlex
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -74,7 +75,7 @@ def train(
     them dies. With --nodes the same command runs on several machines, which meet at --rendezvous.
     """
     from neumo.cli.launch import minutes_of, run_launched
-    from neumo.engine.launch import Launch
+    from neumo.engine.launch import Launch, launched_by_neumo
 
     how = Launch(
         processes=processes,
@@ -86,11 +87,13 @@ def train(
     )
     limit = [f"train.max_minutes={minutes_of(max_time):g}"] if max_time is not None else []
     asked = _Asked(recipe, [*(overrides or []), *limit], folder, resume, json)
-    checked = _check(asked)
-    if dry_run:
+    # A machine that comes later finds the training of the others in the folder.
+    late = how.several and how.here is False
+    checked = _check(asked, looks=not (dry_run or late or launched_by_neumo()))
+    if how.several:
+        run_launched(how, json=json)
+    elif dry_run:
         _dry_run(checked, json=json)
-    elif how.several:
-        run_launched(how)
     else:
         _train(asked, checked)
 
@@ -123,8 +126,8 @@ class _Checked:
     say: Callable[[str], Any]
 
 
-def _check(asked: _Asked) -> _Checked:
-    """Refuse what can be known before anything is trained."""
+def _check(asked: _Asked, *, looks: bool) -> _Checked:
+    """Refuse what can be known before anything is trained; `looks` into the run folder as well."""
     from neumo.cli.check import check_findings, say_findings
     from neumo.engine.launch import launched_rank, restarted
     from neumo.engine.recipe import read_actions, trained_graph
@@ -135,7 +138,7 @@ def _check(asked: _Asked) -> _Checked:
     findings = check_findings(loaded, actions)
     folder = asked.folder or actions.factory.folder or default_folder(asked.recipe)
     resume = "auto" if asked.resume or restarted() else actions.train.resume
-    if not restarted():
+    if looks and not restarted():
         _check_folder(folder, resume=asked.resume, wanted=resume)
     say = _silent if asked.json or launched_rank() else typer.echo
     trained = trained_graph(loaded, actions)  # its warnings are notes of the training
@@ -171,21 +174,23 @@ def _train(asked: _Asked, checked: _Checked) -> None:
 def _dry_run(checked: _Checked, *, json: bool) -> None:
     """Read the data, make one step on a batch made from the types, and tell what the training would be."""
     from neumo.cli.check import run_once
+    from neumo.engine.launch import launched_rank
     from neumo.engine.prepare import foresee
     from neumo.engine.recipe import make_factory, read_actions, trained_graph, training_options
 
     recipe, say = checked.recipe, checked.say
+    first = launched_rank() == 0
     actions = read_actions(recipe)
     factory = make_factory(recipe, folder=None, progress=False)
     reports = data_reports(recipe, factory)
     for report in reports.values():
         say(report.text())
-    runs = run_once(recipe, actions)
+    runs = run_once(recipe, actions) if first else []
     graph = recipe.graph(trained_graph(recipe, actions))
     foresight = foresee(factory, graph, training_options(recipe, actions))
     for line in [*(f"ran {each}" for each in runs), *foresight.lines(), "nothing was written"]:
         say(line)
-    if json:
+    if json and first:
         data = {name: report.to_json() for name, report in reports.items()}
         typer.echo(json_text.dumps({**asdict(foresight), "data": data}, ensure_ascii=False, indent=2))
 
@@ -285,6 +290,7 @@ def train_recipe(
     """Report the data of a recipe, train it in a run folder, and save the model that comes of it."""
     from neumo.engine.launch import launched_rank
     from neumo.engine.recipe import make_factory, read_actions, run_train, trained_weights
+    from neumo.engine.signals import ended_by
     from neumo.hub.bundle import save_model, usable_graphs
 
     actions = read_actions(recipe)
@@ -296,6 +302,8 @@ def train_recipe(
     if not usable:
         say("note: no graph of the recipe has open inputs, so there will be checkpoints but no model file")
     result = run_train(recipe, factory=factory, resume=resume, callbacks=callbacks)
+    if (name := ended_by(result.stopped)) == "SIGUSR1":  # a job script queues it again; it is not over
+        raise SystemExit(128 + getattr(signal, name))
     if actions.evaluate.checkpoint == "best" and result.best is not None:
         factory.load(recipe.graph(actions.train.graph or "train"), trained_weights(folder, "best"))
     reports = data_reports(recipe, factory)  # with what was left out in the meantime

@@ -6,16 +6,18 @@ import json
 import os
 import re
 import signal
-from collections.abc import Mapping
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from neumo.types.errors import ConfigError
 
-FAILED: Final = "failed.json"
 _FOLDER: Final = "NEUMO_LAUNCHER"  # where processes leave word for their launcher
+_LAUNCHER: Final = "launcher"  # a file in it: the process that listens
 _PLACE: Final = re.compile(r"[\w.\-\[\]:]+:\d{1,5}")
 
 
@@ -79,6 +81,15 @@ def launched(environment: Mapping[str, str] | None = None) -> bool:
     return all(name in given for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
 
 
+def launched_by_neumo() -> bool:
+    """Say whether `neumo train --processes` has started this process.
+
+    >>> launched_by_neumo()
+    False
+    """
+    return launched() and _FOLDER in os.environ
+
+
 def launched_rank() -> int:
     """The number of this process among those that were launched together; 0 if it is alone.
 
@@ -111,38 +122,59 @@ def restarted() -> bool:
     return False
 
 
-def give_up(message: str, code: int) -> bool:
-    """Tell the launcher of this process that beginning anew would not help; say whether to show the message.
+def give_up(error: Mapping[str, Any], message: str, code: int) -> bool:
+    """Leave an error for the launcher of this process, which shows it and begins nothing anew.
 
-    The first process that gives up leaves the exit code; the others show only what that one has not said.
-    Processes that were not launched by neumo have nobody to tell.
+    Says whether there is a launcher to show it: processes that neumo has not launched show it themselves.
+    `error` is fit for JSON, `message` is for people.
     """
-    folder = os.environ.get(_FOLDER)
-    if folder is None:
-        return True
-    path = Path(folder) / FAILED
+    folder = Path(os.environ.get(_FOLDER, ""))
     try:
-        with path.open("x", encoding="utf-8") as file:
-            json.dump({"code": code, "message": message}, file)
-    except FileExistsError:
-        return json.dumps(message) not in path.read_text(encoding="utf-8")
-    except OSError:  # the launcher is gone
-        return True
-    os.kill(os.getppid(), signal.SIGTERM)
+        launcher = int((folder / _LAUNCHER).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    if launcher != os.getppid():  # it has ended, or another program stands between the two
+        return False
+    rank = launched_rank()
+    told = Failure(rank, code, message, dict(error), time.time())
+    hidden = folder / f".failed-{rank}"
+    hidden.write_text(json.dumps(vars(told)), encoding="utf-8")
+    hidden.rename(folder / f"failed-{rank}.json")
+    os.kill(launcher, signal.SIGTERM)
     return True
 
 
-def gave_up(folder: Path) -> int | None:
-    """Read the exit code that a process has left, if one has given up."""
+@dataclass(frozen=True)
+class Failure:
+    """An error that a process has left for its launcher, with its exit code and the time."""
+
+    rank: int
+    code: int
+    message: str
+    error: dict[str, Any]
+    when: float
+
+
+def failures(folder: Path) -> list[Failure]:
+    """Read what processes have left, the first one first; the same message counts once."""
+    found = [Failure(**json.loads(path.read_text(encoding="utf-8"))) for path in folder.glob("failed-*.json")]
+    by_message = {each.message: each for each in sorted(found, key=lambda one: -one.when)}
+    return sorted(by_message.values(), key=lambda one: one.when)
+
+
+@contextmanager
+def listening(folder: Path, **environment: str) -> Generator[None, None, None]:
+    """Let processes that are launched leave word in a folder, with defaults for their environment."""
+    (folder / _LAUNCHER).write_text(str(os.getpid()), encoding="utf-8")
+    before = dict(os.environ)
+    for name, value in environment.items():
+        os.environ.setdefault(name, value)
+    os.environ[_FOLDER] = str(folder)
     try:
-        return int(json.loads((folder / FAILED).read_text(encoding="utf-8"))["code"])
-    except (OSError, ValueError, KeyError):
-        return None
-
-
-def telling(folder: Path) -> Mapping[str, str]:
-    """Give what launched processes must find in their environment, to tell their launcher of failures."""
-    return {_FOLDER: str(folder)}
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _wrong(what: str, *fixes: str) -> ConfigError:

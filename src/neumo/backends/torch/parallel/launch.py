@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import sys
 import tempfile
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from neumo.engine.launch import Launch, gave_up, telling
+from neumo.engine.launch import Failure, Launch, failures, listening
 from neumo.types.errors import BackendError
 
 _JOIN_SECONDS = 600  # how long machines wait for one another, as torchrun does
@@ -26,8 +25,8 @@ _DEFAULTS = {
 }
 
 
-def launch(command: Sequence[str], how: Launch) -> int:
-    """Run `python -m neumo` with some words in several processes, and return the exit code.
+def launch(command: Sequence[str], how: Launch) -> tuple[int, list[Failure]]:
+    """Run `python -m neumo` with some words in several processes; returns the exit code and what failed.
 
     When a process dies, all are ended and begun anew, up to `how.restarts` times; they find the last
     checkpoint by themselves. After an error that would come again nothing is begun anew. The code is that of
@@ -35,12 +34,12 @@ def launch(command: Sequence[str], how: Launch) -> int:
 
     Raises `BackendError` if the other machines do not come.
     """
-    with tempfile.TemporaryDirectory(prefix="neumo-") as folder:
-        for name, value in {**_DEFAULTS, **telling(Path(folder))}.items():
-            os.environ.setdefault(name, value)
-        code = _run(command, how)
-        told = gave_up(Path(folder))
-        return code if told is None else told
+    with tempfile.TemporaryDirectory(prefix="neumo-") as place:
+        folder = Path(place)
+        with listening(folder, **_DEFAULTS):
+            code = _run(command, how)
+        told = failures(folder)
+    return (told[0].code if told else code), told
 
 
 def _run(command: Sequence[str], how: Launch) -> int:
