@@ -42,8 +42,8 @@ def find_checkpoint(
     """Find the checkpoint to go on from, and say in words what was passed over.
 
     `resume` is "auto" (the newest whole one of the run folder, if there is any), "never", or the path of a
-    checkpoint or run folder, which must have one. Of several processes the first one chooses, and the others
-    read the same files.
+    checkpoint or run folder, which must have one. Of several processes the first one chooses and verifies the
+    checksums, and the others read the same files.
     """
     if world is None or world.size == 1:
         return _choose(folder, resume)
@@ -61,7 +61,7 @@ def find_checkpoint(
         path = Path(told["path"])
         if not path.is_dir():
             raise _not_shared(path, world.rank)
-        saved = CheckpointStore(path.parent).read(path)
+        saved = CheckpointStore(path.parent).read(path, verify=False)
     return saved, notes
 
 

@@ -20,7 +20,8 @@ from neumo.backends.torch.execute import TorchProgram
 from neumo.backends.torch.loader import TorchReader, to_tensor
 from neumo.backends.torch.mean import mean_of
 from neumo.backends.torch.memory import is_about_memory, too_large
-from neumo.backends.torch.parallel.fsdp import check_uncompiled
+from neumo.backends.torch.parallel.fsdp import check_patterns, check_uncompiled
+from neumo.backends.torch.parallel.same_weights import check_same_weights
 from neumo.backends.torch.parallel.shards import whole
 from neumo.backends.torch.parallel.strategy import Division
 from neumo.backends.torch.parallel.sync_norm import SyncedNorms, check_groups, norm_group
@@ -102,7 +103,11 @@ class TorchSession:
         self.compiler = (
             Compiler(settings, self.place, setup.allow, sharded=sharded) if settings is not None else None
         )
-        self.notes: Sequence[str] = (*self.place.notes, *([str(settings)] if settings is not None else []))
+        self.notes: Sequence[str] = (
+            *self.place.notes,
+            *([str(settings)] if settings is not None else []),
+            *(_alone(self.strategy) if self.world.size == 1 else ()),
+        )
         self.device = str(self.place.device)
         self.versions = {"torch": torch.__version__}
         self._built: dict[int, Built] = {}
@@ -180,7 +185,7 @@ class TorchSession:
             self._division.close()  # what a training that failed has left
         check_uncompiled(self.strategy, self.world, compiled=self.compiler is not None)
         self.set_modes(plan)
-        modules = self._modules(plan.modules)
+        modules = self._trained(plan)
         norms = self._synchronised(modules)
         trainer = TorchTrainer(program, modules, self.place, setup, self.world, self.strategy, norms)
         self._division = trainer.division
@@ -194,9 +199,17 @@ class TorchSession:
             self._division.close()
             self._division = None
         self.set_modes(plan)
-        modules = self._modules(plan.modules)
+        modules = self._trained(plan)
         norms = self._synchronised(modules)
         return PhasedTrainer(programs, modules, self.place, setups, self.world, self.strategy, norms)
+
+    def _trained(self, plan: Plan) -> dict[str, nn.Module]:
+        """The modules of a training, of which all processes have the same weights."""
+        modules = self._modules(plan.modules)
+        if isinstance(self.strategy, FSDP) and self.world.size == 1:
+            check_patterns(modules, self.strategy)
+        check_same_weights(modules, self.world)
+        return modules
 
     def _synchronised(self, modules: Mapping[str, nn.Module]) -> SyncedNorms | None:
         wanted = self.strategy.sync_norm
@@ -447,6 +460,13 @@ def _say_not_numbers(tensors: Mapping[str, Tensor]) -> None:
     if broken:
         more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
         logging.getLogger("neumo").warning("weights hold NaN: %s%s", ", ".join(broken[:3]), more)
+
+
+def _alone(strategy: Strategy) -> list[str]:
+    """What a strategy does not do in one process."""
+    if not isinstance(strategy, FSDP):
+        return []
+    return ["FSDP in one process: all weights are whole, and so are the files of checkpoints"]
 
 
 def _without_memory(spec: NeuralModule) -> nn.Module | None:

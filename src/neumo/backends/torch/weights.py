@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from hashlib import blake2b
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -75,8 +76,8 @@ def _layers(module: nn.Module) -> Iterator[tuple[nn.Module, set[str]]]:
             yield layer, names
 
 
-def fingerprint(module: nn.Module) -> str:
-    """Tell the weights and statistics of a module by a short text, which changes when one of them does.
+def fingerprint(module: nn.Module, *, statistics: bool = True) -> str:
+    """Tell the weights, and the statistics, of a module by a short text, which changes when one of them does.
 
     >>> layer = nn.Linear(2, 2)
     >>> before = fingerprint(layer)
@@ -85,7 +86,8 @@ def fingerprint(module: nn.Module) -> str:
     False
     """
     whole = blake2b(digest_size=16)
-    for name, value in module.state_dict().items():
+    weights: Mapping[str, Any] = dict(module.named_parameters())
+    for name, value in (module.state_dict() if statistics else weights).items():
         if isinstance(value, Tensor):
             plain = value.detach().cpu().contiguous()
             whole.update(f"{name} {plain.dtype} {tuple(plain.shape)}\n".encode())

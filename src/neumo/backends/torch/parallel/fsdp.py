@@ -261,8 +261,13 @@ def _fits(path: str, pattern: str) -> bool:
     return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
 
 
-def _check(modules: Mapping[str, nn.Module], paths: Mapping[str, nn.Module]) -> None:
-    """Refuse what cannot be sharded: lists without a forward, scalars, and weights that two parts share."""
+def check_patterns(modules: Mapping[str, nn.Module], strategy: FSDP) -> None:
+    """Raise `ConfigError` for patterns that mean nothing, or lists, before there are processes to divide."""
+    held = {name: module for name, module in modules.items() if next(module.parameters(), None) is not None}
+    _check_lists(_chosen(held, strategy.shard))
+
+
+def _check_lists(paths: Mapping[str, nn.Module]) -> None:
     for path, layer in paths.items():
         if isinstance(layer, nn.ModuleList | nn.ModuleDict):
             raise ConfigError(
@@ -270,6 +275,11 @@ def _check(modules: Mapping[str, nn.Module], paths: Mapping[str, nn.Module]) -> 
                 code="shard",
                 fixes=[f"shard={f'{path}.*'!r} shards each of its layers"],
             )
+
+
+def _check(modules: Mapping[str, nn.Module], paths: Mapping[str, nn.Module]) -> None:
+    """Refuse what cannot be sharded: lists without a forward, scalars, and weights that two parts share."""
+    _check_lists(paths)
     owners: dict[int, tuple[str, str]] = {}
     for name, module in modules.items():
         for inner, weight in module.named_parameters(remove_duplicate=False):
