@@ -388,7 +388,7 @@ def test_checkpoints_keep_the_last_and_the_best(tmp_path):
     calls = iter([3.0, 1.0, 2.0, 2.5, 4.0])
 
     class Pretend(Evaluate):
-        def _evaluate(self, run):
+        def _evaluate(self, run, *, judge=True):
             if self._last != run.step:
                 self._last = run.step
                 run.measure({"error": next(calls)})

@@ -97,11 +97,12 @@ def train(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> TrainR
             restore(training, callbacks, saved)
             restore_learned(modules, saved.state.get("learned", {}), source=saved.path.name)
             check_learned(steps)
-            run.note(f"going on from {saved.path}: step {run.step}, epoch {run.epoch + 1}, batch {run.batch}")
+            where = f"step {run.step}, epoch {run.epoch + 1}, batch {run.batch}"
+            training.beginning = f"going on from {saved.path}: {where}"
         with Signals(run):
             training.go()
-        if saved is not None and not run.moved:
-            run.note(f"the training in {factory.folder} was over already; resume='never' starts anew")
+        if saved is not None and not run.moved and not ended_early(run.stopped):
+            run.note(_over(run, saved.path))
     finally:
         evaluators.close()
     trainer.finish()
@@ -369,8 +370,16 @@ def _result(training: Training, folder: Path | None, resumed_from: Path | None) 
         infeasible=run.tally.infeasible,
         notes=run.notes,
         stopped=run.stopped,
+        over=resumed_from is not None and not run.moved and not ended_early(run.stopped),
         resumed_from=resumed_from,
         folder=folder,
+    )
+
+
+def _over(run: Run, path: Path) -> str:
+    return (
+        f"the training of {path} is over, after step {run.step}: {run.stopped}; "
+        "with more epochs or steps it goes on, in another folder it starts anew"
     )
 
 

@@ -5,10 +5,11 @@ of it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from neumo.engine.checkpoint import CheckpointStore
 from neumo.engine.world import Alone, World, together
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 EVENTS: Final = tuple(
     f"on_{what}_{when}" for what in ("action", "epoch", "step", "batch") for when in ("start", "end")
 )
+_SAVING: Final = ("on_action_start", "on_action_end", "on_epoch_start", "on_epoch_end", "on_step_end")
+_AS_WELL: Final = "after it, closing failed as well: "
 _NAMES_KEPT: Final = 1000  # utterances named in a state; the counts go on
 
 
@@ -154,6 +157,7 @@ class Run:
         self.metrics: dict[str, float] = {}
         self.measured: dict[str, int] = {}
         self.best: Best | None = None
+        self.judged = -1  # the last step whose figure was compared with the best one
         self.history: list[dict[str, Any]] = []
         self.notes: list[str] = []
         self.tally = Tally()
@@ -168,6 +172,7 @@ class Run:
         self._callbacks: list[Callback] = []
         self._listeners: dict[str, list[tuple[Callback, Callable[[Run], None]]]] = {}
         self._listening: Callback | None = None
+        self._to_save: Literal["", "try", "must"] = ""  # a checkpoint that callbacks have asked for
         self._measurers: dict[str, Graph] = {}  # metric -> the graph that gives it
         self._held: dict[int, frozenset[str]] = {}  # by what holds them
 
@@ -217,15 +222,24 @@ class Run:
             self._listeners[event] = told
 
     def tell(self, event: str) -> None:
-        """Tell the callbacks that something starts or ends."""
+        """Tell the callbacks that something starts or ends, and then save what they asked for."""
         for callback, listener in self._listeners[event]:
             self._listening = callback
             listener(self)
+        self._listening = None
+        if self._to_save and event in _SAVING:
+            must, self._to_save = self._to_save == "must", ""
+            if self.saver is not None and self.saver(must=must):
+                for callback in self._callbacks:
+                    callback.on_saved(self)
 
     def close(self) -> None:
-        """Let the callbacks close what they hold open, whether the training ended well or not."""
-        for callback in self._callbacks:
-            callback.close()
+        """Let all callbacks close what they hold open, whether the training ended well or not.
+
+        Raises the first error of those that fail, behind the last one.
+        """
+        with closing_all(callback.close for callback in self._callbacks):
+            self._listening = None
 
     def stop(self, reason: str) -> None:
         """End the training after this step; with several processes, after the one in which all know of it."""
@@ -270,17 +284,21 @@ class Run:
                 code="values",
                 fixes=["ask in on_batch_start, on_batch_end or on_step_end"],
             )
+        self._need_all("values are computed", code="values")
+        return self.stage.values(asked, self.current, self.epoch)
+
+    def _need_all(self, what: str, code: str) -> None:
+        """Raise `ConfigError` where the other processes are not told of what is to be done by all."""
         if self.world.size > 1 and self._listening is not None and self._listening.only_first:
             raise ConfigError(
-                f"{type(self._listening).__name__} runs in the first process only, "
-                "and values are computed by all of them",
-                code="values",
+                f"{type(self._listening).__name__} runs in the first process only, and {what} by all of them",
+                code=code,
                 fixes=["only_first = False, and write only where run.first"],
             )
-        return self.stage.values(asked, self.current, self.epoch)
 
     def hold(self, owner: object, names: Collection[str]) -> None:
         """Keep weights and statistics, as `module.name`, as they are until the same owner says otherwise."""
+        self._need_all("weights are held", code="together")
         if self.stage is None:
             return
         self._held[id(owner)] = frozenset(names)
@@ -294,7 +312,8 @@ class Run:
             callback.on_sample(self, sample)
 
     def evaluate(self, graph: Graph) -> Evaluation:
-        """Evaluate a graph now, with the averaged weights if there are any."""
+        """Evaluate a graph now, with the averaged weights if there are any; all processes call it."""
+        self._need_all("a graph is evaluated", code="together")
         return self._evaluate(graph)
 
     def measure(self, metrics: Mapping[str, float], *, by: Graph | None = None) -> None:
@@ -325,6 +344,7 @@ class Run:
                 details=[f"it gives {', '.join(self.metrics)}"],
                 fixes=did_you_mean(metric, self.metrics),
             )
+        self.judged = self.step
         value = self.metrics[metric]
         known = float("nan") if self.best is None or self.best.metric != metric else self.best.value
         better = known != known or (value > known if largest else value < known)
@@ -340,13 +360,16 @@ class Run:
             self.history.pop()
         self.history.append(row)
 
-    def save(self, *, must: bool = False) -> bool:
-        """Save a checkpoint now, and say whether that was possible; all processes call it.
+    def save(self, *, must: bool = False) -> None:
+        """Ask for a checkpoint; all processes call it.
 
-        A disk that refuses is noted. Raises `CheckpointError` if it refuses again and again, or if the
+        It is written as soon as all callbacks have been told of what happens now, within a step at its end:
+        its state is that of a whole step, which all callbacks have seen. They are told by `on_saved`. A disk
+        that refuses is noted; `CheckpointError` ends the training if it refuses again and again, or if the
         checkpoint `must` be saved because there is no later one.
         """
-        return self.saver is not None and self.saver(must=must)
+        self._need_all("checkpoints are saved", code="together")
+        self._to_save = "must" if must else self._to_save or "try"
 
     def state(self) -> dict[str, Any]:
         """Return all of this that a resumed training needs, ready for JSON."""
@@ -376,3 +399,31 @@ class Run:
         self.metrics, self.measured = dict(state["metrics"]), dict(state["measured"])
         self.best = Best(**state["best"]) if state["best"] is not None else None
         self.history = list(state["history"])
+
+
+@contextmanager
+def closing_all(closers: Iterable[Callable[[], None]]) -> Generator[None, None, None]:
+    """Close everything at the end, whatever fails; raises the first error, that of what is within before all.
+
+    >>> with closing_all([lambda: print("one"), lambda: print("two")]):
+    ...     print("work")
+    work
+    one
+    two
+    """
+    trouble: BaseException | None = None
+    try:
+        yield
+    except BaseException as error:
+        trouble = error
+    for close in closers:
+        try:
+            close()
+        except Exception as error:
+            if trouble is None:
+                trouble = error
+            else:
+                for text in (f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())):
+                    trouble.add_note(text if text.startswith(_AS_WELL) else _AS_WELL + text)
+    if trouble is not None:
+        raise trouble

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from neumo.engine import faults
 from neumo.engine.backend import Batch, Reader, Session, TrainedState, Trainer, Update
-from neumo.engine.nonfinite import FILE, describe_batch, plain, write_row
+from neumo.engine.nonfinite import FILE, describe_batch, plain
 from neumo.engine.phases import Cycle
 from neumo.engine.preflight import listed
-from neumo.engine.run import Best, Current, Run
+from neumo.engine.run import Best, Current, Run, closing_all
 from neumo.engine.saving import restore_source, shared_state
 from neumo.engine.schedules import Factor
 from neumo.engine.seeds import derive_seed
+from neumo.engine.tracking.writing import Lines
 from neumo.engine.watch import Watch
 from neumo.engine.windows import Share, share_of
 from neumo.engine.world import together
@@ -38,7 +39,7 @@ class TrainResult:
     `history` has one row per epoch (epoch, step, loss, lr, metrics); `steps` counts all updates, those
     before a resume as well; `losses` are those of this process, step by step; `skipped` lists the steps
     that were left out because something was not finite; `infeasible` counts the utterances that the loss
-    had to leave out.
+    had to leave out. `over` says that there was nothing left to train.
     """
 
     history: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -51,6 +52,7 @@ class TrainResult:
     infeasible: dict[str, int] = field(default_factory=dict[str, int])
     notes: list[str] = field(default_factory=list[str])
     stopped: str = ""
+    over: bool = False
     resumed_from: Path | None = None
     folder: Path | None = None
 
@@ -67,6 +69,8 @@ class TrainResult:
         best = (
             f", best {self.best.metric} {self.best.value:.4g} at step {self.best.step}" if self.best else ""
         )
+        if self.over:
+            return f"nothing left to train: {self.steps} steps were done before{loss}{best}"
         return f"trained for {self.steps} steps in {self.seconds:.1f} s{loss}{best}"
 
 
@@ -118,35 +122,46 @@ class Training:
     nonfinite: NonFinite = "skip"
     bad_limit: int = 10
     max_steps: int | None = None
+    beginning: str = ""  # what is said where there is something left to train
     losses: list[float] = field(default_factory=list[float])
     _flagged: list[tuple[Any, tuple[int, ...]]] = field(default_factory=list[tuple[Any, tuple[int, ...]]])
     _spare: tuple[Any, ...] | None = None  # feeds to compute, for the sake of the others, in an empty turn
     _watch: Watch = field(init=False)
+    _rows: Lines | None = None  # of steps that are not finite
     _noted: int = 0  # notes that the others know
     _looked: int = 0  # utterances of this epoch of which is known whether the loss left them out
     _left_out: int = 0  # those that it did
 
     def __post_init__(self) -> None:
-        self._watch = Watch(self.run.world, self.run.note)
+        run = self.run
+        self._watch = Watch(run.world, run.note)
+        if run.folder is not None and run.first:
+            self._rows = Lines(run.folder / FILE, run.note)
 
     def go(self) -> None:
         """Train until the epochs or steps are done, or a callback says stop."""
         run = self.run
-        try:
-            run.tell("on_action_start")
-            while not self._is_done():
-                self._epoch()
-            if run.moved and not run.epoch_is_over and run.batch:
-                self.count_infeasible()
-                run.close_row()
-            run.tell("on_action_end")
-        except BackendError as error:
-            if error.code == "peer-lost":
-                error.details = (*error.details, f"behind step {run.step}, in epoch {run.epoch + 1}")
-            raise
-        finally:
-            self.reader.close()
-            run.close()
+        rows = [self._rows.close] if self._rows is not None else []
+        with closing_all([self.reader.close, *rows, run.close]):
+            try:
+                self._go()
+            except BackendError as error:
+                if error.code == "peer-lost":
+                    error.details = (*error.details, f"behind step {run.step}, in epoch {run.epoch + 1}")
+                raise
+
+    def _go(self) -> None:
+        run = self.run
+        run.tell("on_action_start")
+        run.agree()
+        if not self._is_done() and self.beginning:
+            run.note(self.beginning)
+        while not self._is_done():
+            self._epoch()
+        if run.moved and not run.epoch_is_over and run.batch:
+            self.count_infeasible()
+            run.close_row()
+        run.tell("on_action_end")
 
     def _is_done(self) -> bool:
         run = self.run
@@ -216,10 +231,10 @@ class Training:
 
     def _step(self, window: Sequence[Batch], reference: float) -> None:
         run = self.run
-        run.batch = min(run.batch + run.batches_per_step, run.batches)
         if run.world.size == 1:
             window = [batch for batch in window if batch.items]
             if not window:  # every utterance of it was left out, or there was none
+                self._advance()
                 return
         faults.reach("step", run.step + 1)
         turns = self._turns()
@@ -229,7 +244,9 @@ class Training:
         for turn in turns:
             updates.append(self._update(turn, window, reference))
             if not updates[-1].signals[1]:  # no process had a batch
+                self._advance()
                 return
+        self._advance()
         run.step += 1
         run.moved = True
         self._take_down(turns, updates, window)
@@ -238,6 +255,11 @@ class Training:
         faults.reach("step-end", run.step)
         run.agree(any(update.signals[0] for update in updates))
         run.current = None
+
+    def _advance(self) -> None:
+        """Count the batches of a step as used: a checkpoint goes on behind them."""
+        run = self.run
+        run.batch = min(run.batch + run.batches_per_step, run.batches)
 
     def _turns(self) -> list[_Turn]:
         """The updates of the coming step."""
@@ -354,11 +376,10 @@ class Training:
         row |= {"norm": str(update.norm), "items": names, **({"phase": phase} if phase else {})}
         if len(run.tally.skipped) < _ROWS_KEPT:
             run.tally.skipped.append(row)
-        if run.folder is not None and run.first:
+        if self._rows is not None:
             gradients = {name: plain(norm) for name, norm in update.gradients.items()}
-            write_row(
-                run.folder,
-                {**row, "batches": batches, "gradients": gradients, "broke_at": update.broke_at},
+            self._rows.add(
+                {**row, "batches": batches, "gradients": gradients, "broke_at": update.broke_at}, now=True
             )
         figures = f"loss {update.loss}, norm {update.norm}"
         of = f"step {run.step}, phase {phase!r}," if phase else f"step {run.step}"

@@ -19,11 +19,11 @@ class Callback:
     ...             run.stop("the loss is small")
 
     `run` tells the step, epoch, batch, loss, learning rate, metrics and history, and can stop the training,
-    evaluate a graph, save a checkpoint and leave a note; `run.value("encoder.features")` computes any value
-    of the graph for the batch of now. A callback that counts something returns it from `state()`, so that a
-    resumed training goes on counting. At each event those of smaller `order` come first: what changes the
-    training (5), evaluations (10), your own (15), early stopping (20), samples (60), the log (80), trackers
-    (85), checkpoints (90), the display (95).
+    evaluate a graph, ask for a checkpoint and leave a note; `run.value("encoder.features")` computes any
+    value of the graph for the batch of now. A callback that counts something returns it from `state()`, so
+    that a resumed training goes on counting. At each event those of smaller `order` come first: what changes
+    the training (5), evaluations (10), your own (15), early stopping (20), samples (60), the log (80),
+    trackers (85), checkpoints (90), the display (95).
 
     Of several processes each tells its callbacks, unless `only_first` says that the first process is enough.
     """
@@ -57,6 +57,9 @@ class Callback:
 
     def on_sample(self, run: Run, sample: Sample) -> None:
         """A sample of what the graph computes was written into the run folder; for trackers."""
+
+    def on_saved(self, run: Run) -> None:
+        """A checkpoint was written, behind all that was told before."""
 
     def close(self) -> None:
         """The training is over or has failed: let go of files and displays."""

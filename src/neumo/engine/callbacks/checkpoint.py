@@ -60,13 +60,17 @@ class Checkpoint(Callback):
 
     def _save(self, run: Run, *, must: bool = False) -> None:
         name = f"step-{run.step:08d}"
-        if run.best is not None and run.measured.get(run.best.metric) == run.step:
+        if run.best is not None and run.judged == run.step:
             value = run.metrics[run.best.metric]
             self.scores[name] = -value if run.best.largest else value
         if run.best is not None:
             run.best.is_new = False
-        if run.save(must=must):
-            self._saved = (run.step, run.position.epoch)
+        run.save(must=must)
+
+    def on_saved(self, run: Run) -> None:
+        """Remove the checkpoints that are not to be kept; one process does."""
+        self._saved = (run.step, run.position.epoch)
+        if run.first:
             self._tidy(run)
 
     def _tidy(self, run: Run) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from neumo.engine.callbacks.callback import Callback
 from neumo.engine.callbacks.rhythm import one_rhythm
+from neumo.engine.signals import ended_early
 from neumo.types import Loss
 from neumo.types.errors import ConfigError
 
@@ -59,11 +60,15 @@ class Evaluate(Callback):
             self._evaluate(run)
 
     def on_action_end(self, run: Run) -> None:
-        """Evaluate the last weights, unless that was just done."""
-        if run.moved:
-            self._evaluate(run)
+        """Evaluate the last weights, unless that was just done.
 
-    def _evaluate(self, run: Run) -> None:
+        Where the training was interrupted they are never the best: without the interruption nobody would
+        have looked.
+        """
+        if run.moved:
+            self._evaluate(run, judge=not ended_early(run.stopped))
+
+    def _evaluate(self, run: Run, *, judge: bool = True) -> None:
         if self._last == run.step:
             return
         self._last = run.step
@@ -73,7 +78,7 @@ class Evaluate(Callback):
                 run.note(note)
         metrics = {self.prefix + key: value for key, value in found.items()}
         run.measure(metrics, by=self.graph)
-        if self.best is not None:
+        if self.best is not None and judge:
             run.judge(self.prefix + self.best, largest=self.largest)
 
     def state(self) -> dict[str, Any]:

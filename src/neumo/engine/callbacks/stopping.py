@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 class EarlyStop(Callback):
     """Stops when a metric has not become better for `patience` evaluations in a row.
 
+    A training that it has stopped stays stopped when it is resumed, until it is given more patience. The
+    evaluation behind an interruption, such as a signal or a time limit, does not count: the training stops
+    where it would have without it.
+
     >>> EarlyStop("wer", patience=3).patience
     3
     """
@@ -32,23 +36,30 @@ class EarlyStop(Callback):
         self._seen = -1
         self._waited = 0
 
+    def on_action_start(self, run: Run) -> None:
+        """Stop at once where a training goes on that was over, and is not given more patience."""
+        if self._waited >= self.patience:
+            self._stop(run)
+
     def on_step_end(self, run: Run) -> None:
-        """Look whether the metric is new."""
-        measured = run.measured.get(self.metric, -1)
-        if measured <= self._seen:
+        """Look whether the metric was measured at this step."""
+        if not run.measured.get(self.metric) == run.step != self._seen:
             return
-        self._seen = measured
+        self._seen = run.step
         value = -run.metrics[self.metric] if self.largest else run.metrics[self.metric]
         if value == value and (self._best is None or value < self._best - self.least):
             self._best, self._waited = value, 0
         else:
             self._waited += 1
         if self._waited >= self.patience:
-            run.stop(f"{self.metric} has not become better for {self.patience} evaluations")
+            self._stop(run)
 
     def on_epoch_end(self, run: Run) -> None:
-        """Look whether the metric is new."""
+        """Look whether the metric was measured at this step."""
         self.on_step_end(run)
+
+    def _stop(self, run: Run) -> None:
+        run.stop(f"{self.metric} has not become better for {self.patience} evaluations")
 
     def on_action_end(self, run: Run) -> None:
         """Refuse to have waited for a metric that never came."""
