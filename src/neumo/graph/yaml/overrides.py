@@ -20,9 +20,10 @@ def apply_overrides(tree: Node, overrides: Sequence[str], *, within: str = "") -
     >>> tree.plain()
     {'train': {'epochs': 5, 'schedule': {'kind': 'cosine'}}}
 
-    The last key may be new (its section says whether it has such a field); the keys before it must be in
-    the recipe, or name a section of it. A number as key counts from 0 in a list. A path starts at the
-    current folder, as on any command line. `within` names the only entry of the tree that may be changed.
+    The last key may be new (its section says whether it has such a field). So may those before it in the
+    sections of actions: `factory.strategy.kind=FSDP` writes `strategy: {kind: FSDP}` where the recipe has no
+    strategy. Elsewhere they must be in the recipe. A number as key counts from 0 in a list. A path starts at
+    the current folder, as on any command line. `within` names the only entry of the tree that may be changed.
     Raises `ConfigError` with the nearest match.
     """
     for text in overrides:
@@ -99,6 +100,8 @@ def _child(here: Node, part: str, done: list[str], where: YamlPlace) -> Node:
     _check_map(here, done, where)
     if not done and part in ACTIONS and not isinstance(getattr(here.data.get(part), "data", None), dict):
         here.data[part] = Node({}, where, where)
+    if part not in here.data and done and done[0] in ACTIONS and part.isidentifier():
+        here.data[part] = Node({}, where, where)  # the section says whether it has such a field
     if part not in here.data:
         raise _unknown(part, here.data if done else {**here.data, **dict.fromkeys(ACTIONS)}, done, where)
     return here.data[part]
