@@ -105,22 +105,58 @@ def test_another_graph_in_the_folder_gets_another_name(tmp_path):
     assert Graph.load(tmp_path / "graph-2.yaml") == train
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"starts": 3}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"starts": 3}', '{"starts": [3]}'])
 def test_a_record_that_cannot_be_read_begins_anew(text, tmp_path):
     (tmp_path / "run.json").write_text(text)
-    factory(folder=tmp_path).train(line_graphs()[0], max_steps=1)
+    result = factory(folder=tmp_path).train(line_graphs()[0], max_steps=1)
     assert len(read_starts(tmp_path)) == 1
+    assert (tmp_path / "broken-1-run.json").read_text() == text
+    assert any("run.json cannot be read: it is kept as broken-1-run.json" in note for note in result.notes)
 
 
 def test_without_a_repository_there_is_no_commit(tmp_path):
     assert git_state(tmp_path) is None
 
 
-def test_a_repository_runs_nothing_of_its_own(repository, tmp_path):
-    """A monitor of files is a program that the settings of a repository name."""
-    git(repository, "config", "core.fsmonitor", f"touch {tmp_path}/ran; false")
-    assert git_state(repository)["changed"] is False
+PLANTED = {
+    "monitor": {"core.fsmonitor": "PROGRAM; false"},
+    "filter": {"filter.ab.clean": "PROGRAM; cat", "filter.ab.required": "true"},
+    "process": {"filter.ab.process": "PROGRAM"},
+    "equals": {"filter.a=b.clean": "PROGRAM; cat"},
+    "diff": {"diff.external": "PROGRAM", "diff.a.textconv": "PROGRAM", "diff.a.command": "PROGRAM"},
+    "hook": {"core.hooksPath": "hooks"},
+}
+
+
+@pytest.mark.parametrize("way", PLANTED)
+def test_a_repository_runs_nothing_of_its_own(way, repository, tmp_path, monkeypatch):
+    """Its settings name programs: monitors of files, filters, and what shows differences."""
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    program.chmod(0o755)
+    (repository / "hooks").mkdir()
+    (repository / "hooks" / "post-index-change").write_text(program.read_text())
+    (repository / "hooks" / "post-index-change").chmod(0o755)
+    driver = "a=b" if way == "equals" else "ab"
+    for name, value in PLANTED[way].items():
+        git(repository, "config", name, value.replace("PROGRAM", str(program)))
+    (repository / ".git" / "info" / "attributes").write_text(f"* filter={driver} diff=a\n")
+    (repository / "code.py").write_text("a = 2\n")
+    monkeypatch.chdir(repository)
+    factory(folder=tmp_path / "run").train(line_graphs()[0], max_steps=1)
     assert not (tmp_path / "ran").exists()
+    (start,) = read_starts(tmp_path / "run")
+    assert start["git"]["changed"] is True
+    assert "+a = 2" in (tmp_path / "run" / "changes.patch").read_text()
+
+
+def test_a_planted_filter_would_run_without_the_settings(repository, tmp_path):
+    """The test above can fail."""
+    git(repository, "config", "filter.ab.clean", f"touch {tmp_path}/ran; cat")
+    (repository / ".git" / "info" / "attributes").write_text("* filter=ab\n")
+    (repository / "code.py").write_text("a = 3\n")
+    git(repository, "status")
+    assert (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,74 @@ def test_rows_that_were_sent_before_a_kill_are_not_sent_again(tmp_path, monkeypa
     assert sent(tmp_path / "parts") == sent(tmp_path / "whole")
 
 
+class Flaky(Written):
+    """Refuses to take anything while `down`, as a server does that is being restarted."""
+
+    def __init__(self, down, **options):
+        super().__init__(**options)
+        self.down = down
+        self.calls = 0
+
+    def refuse(self):
+        self.calls += 1
+        if self.calls in self.down:
+            raise ConnectionError("the server is gone")
+
+    def send(self, rows):
+        self.refuse()
+        super().send(rows)
+
+    def send_sample(self, sample):
+        self.refuse()
+        super().send_sample(sample)
+
+    def finish(self, ended):
+        self.refuse()
+        super().finish(ended)
+
+
+def test_a_tracker_that_fails_for_a_while_gets_all_figures_later(tmp_path):
+    run(tmp_path / "whole")
+    _, result = run(tmp_path / "parts", tracker=Flaky(range(1, 4)))
+    figures = [
+        [row for row in sent(tmp_path / place) if isinstance(row[1], dict)] for place in ("whole", "parts")
+    ]
+    assert figures[1] == figures[0]
+    said = [note for note in result.notes if "Flaky" in note]
+    assert said == [
+        "Flaky failed, ConnectionError: the server is gone; its figures wait, and are tried again"
+    ]
+
+
+def test_a_tracker_that_never_answers_ends_no_training(tmp_path, monkeypatch):
+    monkeypatch.setattr("neumo.engine.tracking.tracker._WAIT", 3)
+    _, whole = run(tmp_path / "whole")
+    _, result = run(tmp_path / "parts", tracker=Flaky(range(10**6)))
+    assert result.losses == whole.losses
+    assert not (tmp_path / "parts" / "sent.jsonl").exists()
+    assert any("Flaky: 12 rows were never taken; metrics.jsonl has them" in note for note in result.notes)
+
+
+def test_a_kill_while_a_tracker_does_not_answer_loses_nothing(tmp_path):
+    run(tmp_path / "whole")
+    run(tmp_path / "parts", tracker=Flaky(range(10**6)), kill=4)
+    mark = tmp_path / "parts" / "tracking" / "flaky.json"
+    assert json.loads(mark.read_text())["row"] == [-1, 0]
+
+
+@pytest.mark.parametrize(
+    "text", ["", '{"name": "a", "row"', '{"name": "a"}', '{"name": "a", "row": 1, "samples": 2}', "3"]
+)
+def test_a_broken_mark_is_kept_aside(text, tmp_path):
+    run(tmp_path, kill=4)
+    (tmp_path / "tracking" / "written.json").write_text(text)
+    _, result = run(tmp_path)
+    assert (tmp_path / "tracking" / "broken-1-written.json").read_text() == text
+    said = "tracking/written.json cannot be read: it is kept as broken-1-written.json"
+    assert any(said in note for note in result.notes)
+    assert json.loads((tmp_path / "tracking" / "written.json").read_text())["row"] == [10, 1]
+
+
 def test_a_new_run_in_the_folder_starts_anew(tmp_path):
     run(tmp_path)
     run(tmp_path, resume="never")

@@ -28,6 +28,7 @@ from neumo.engine import faults
 from neumo.types.errors import CheckpointError
 
 STATE: Final = "state.json"
+PARTS: Final = ".parts"  # beside the checkpoints, on the same disk: what processes write before it is in one
 _NAME: Final = re.compile(r"step-(\d{8,})")
 _CHUNK: Final = 1 << 20  # bytes read at once
 
@@ -84,7 +85,12 @@ class CheckpointStore:
         return Saved(final, whole)
 
     def check_room(self, step: int) -> None:
-        """Raise `CheckpointError` if the disk has less room than the newest checkpoint takes."""
+        """Raise `CheckpointError` if the disk has less room than the newest checkpoint takes.
+
+        What interrupted writers left behind is removed before: it may be the room that is missing.
+        """
+        self.tidy()
+        self.discard_parts()
         paths = self.paths()
         if not paths:
             return
@@ -115,6 +121,10 @@ class CheckpointStore:
             else:
                 path.rename(original)
 
+    def discard_parts(self) -> None:
+        """Remove what processes have written of a checkpoint that did not come about."""
+        shutil.rmtree(self.folder / PARTS, ignore_errors=True)
+
     def read(self, path: Path, *, verify: bool = True) -> Saved:
         """Read one checkpoint and verify every file; raises `CheckpointError` if anything is damaged.
 
@@ -138,6 +148,7 @@ class CheckpointStore:
         choice.
         """
         self.tidy()
+        self.discard_parts()
         passed: list[str] = []
         damaged: list[Path] = []
         for path in self.paths():

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from neumo.engine.writing import replace_text
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -73,12 +75,6 @@ def plain(number: float) -> float | str:
     return number if math.isfinite(number) else str(number)
 
 
-def write_row(folder: Path, row: Mapping[str, Any]) -> None:
-    """Add a step to the file in the run folder."""
-    with (folder / FILE).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row, ensure_ascii=False) + "\n")
-
-
 def forget_later(folder: Path, step: int) -> None:
     """Take steps behind this one out of the file: a training that goes on from here does them anew."""
     path = folder / FILE
@@ -87,9 +83,7 @@ def forget_later(folder: Path, step: int) -> None:
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     kept = [line for line in lines if _step_of(line) <= step]
     if len(kept) < len(lines):
-        hidden = path.with_name(f".{FILE}")
-        hidden.write_text("".join(kept), encoding="utf-8")
-        hidden.replace(path)
+        replace_text(path, "".join(kept))
 
 
 def _step_of(line: str) -> float:

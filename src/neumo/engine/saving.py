@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from neumo.engine.resume import whole_state
-from neumo.engine.world import first_says, together
+from neumo.engine.world import together
 from neumo.types.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -38,15 +39,11 @@ class Saver:
         """Save now, and say whether that was possible; if it `must` be, there is no other try."""
         training = self._training
         training.count_infeasible()
-        state = self._state()
-        trouble: CheckpointError | None = None
-        try:
-            self._write(state)
-        except CheckpointError as error:
-            if error.code not in _OF_THE_DISK:
-                raise
-            trouble = error
-        what = first_says(training.run.world, trouble.what if trouble is not None else "")
+        trouble = self._try()
+        # Of all processes: also one that is not the first may be unable to write its part.
+        what = next(
+            (text for text in together(training.run.world, trouble.what if trouble else "") if text), ""
+        )
         if not what:
             self._failed = 0
             return True
@@ -57,21 +54,41 @@ class Saver:
             training.run.note(f"{what}; the training goes on, and the next checkpoint is another try")
         return False
 
-    def _state(self) -> dict[str, Any]:
-        training = self._training
-        state = whole_state(training, self._callbacks, training.session.versions)
-        return {
-            **state,
-            "learned": self._learned(),
-            "data": shared_state(training.source, training.run.world),
-        }
-
-    def _write(self, state: dict[str, Any]) -> None:
+    def _try(self) -> CheckpointError | None:
+        """Write a checkpoint, or return why the disk does not take it; all processes do the same."""
         run = self._training.run
-        files = self._training.trainer.writers(run.checkpoints.folder)
-        if run.first:
-            run.checkpoints.check_room(run.step)
-            run.checkpoints.write(run.step, state, files)
+        state, trouble = self._state()
+        if any(together(run.world, trouble is not None)):
+            return trouble
+        try:
+            files = self._training.trainer.writers(run.checkpoints.folder)
+            if run.first:
+                run.checkpoints.write(run.step, state, files)
+        except CheckpointError as error:
+            if run.first:
+                run.checkpoints.discard_parts()
+            if error.code not in _OF_THE_DISK:
+                raise
+            return error
+        return None
+
+    def _state(self) -> tuple[dict[str, Any], CheckpointError | None]:
+        """The state of the training, and what of it the disk of this process has no room for."""
+        training, run = self._training, self._training.run
+        state: dict[str, Any] = {}
+        trouble: CheckpointError | None = None
+        try:
+            if run.first:
+                run.checkpoints.check_room(run.step)
+            state = whole_state(training, self._callbacks, training.session.versions)
+        except OSError as error:  # of a callback, such as a log that the checkpoint counts on
+            trouble = _refused(error)
+        except CheckpointError as error:
+            if error.code not in _OF_THE_DISK:
+                raise
+            trouble = error
+        data = shared_state(training.source, run.world)  # asks all processes, whatever has happened here
+        return {**state, "learned": self._learned(), "data": data}, trouble
 
 
 def shared_state(source: DataSource, world: World) -> dict[str, Any] | None:
@@ -87,6 +104,16 @@ def restore_source(source: DataSource, state: dict[str, Any] | None) -> None:
     if state is not None and hasattr(source, "load_state"):
         known: Any = source
         known.load_state(state)
+
+
+def _refused(error: OSError) -> CheckpointError:
+    place = f", {Path(error.filename).name}" if isinstance(error.filename, str) else ""
+    return CheckpointError(
+        f"what belongs to a checkpoint cannot be written{place}: {error.strerror or error}",
+        code="checkpoint-disk",
+        details=["earlier checkpoints are untouched"],
+        fixes=["make room on the disk, or keep fewer: Checkpoint(keep_last=1)"],
+    )
 
 
 def _gives_up(error: CheckpointError | None, what: str, failed: int, *, must: bool) -> CheckpointError:

@@ -17,10 +17,10 @@ from neumo.engine.run import Best, Current, Run, closing_all
 from neumo.engine.saving import restore_source, shared_state
 from neumo.engine.schedules import Factor
 from neumo.engine.seeds import derive_seed
-from neumo.engine.tracking.writing import Lines
 from neumo.engine.watch import Watch
 from neumo.engine.windows import Share, share_of
 from neumo.engine.world import together
+from neumo.engine.writing import Lines
 from neumo.types.errors import BackendError, DataError
 
 if TYPE_CHECKING:

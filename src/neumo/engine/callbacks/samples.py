@@ -15,6 +15,7 @@ from neumo.engine.callbacks.rhythm import one_rhythm
 from neumo.engine.plan import Plan, compile_plan
 from neumo.engine.preflight import data_step
 from neumo.engine.stage import Asked, find_value, port_names
+from neumo.engine.writing import surviving
 from neumo.types import (
     Alignment,
     Audio,
@@ -140,7 +141,10 @@ class Samples(Callback):
         names, arrays = self._compute()
         if not run.first or run.folder is None:
             return
-        folder = run.folder / FOLDER / f"step-{run.step:08d}"
+        with surviving(run, FOLDER):
+            self._write_files(run, run.folder / FOLDER / f"step-{run.step:08d}", names, arrays)
+
+    def _write_files(self, run: Run, folder: Path, names: Sequence[str], arrays: Mapping[str, Any]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         index: list[dict[str, str]] = []
         for shown in self.shown:

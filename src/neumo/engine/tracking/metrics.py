@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
-import os
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from neumo.engine.callbacks import Callback
+from neumo.engine.writing import Lines
 
 if TYPE_CHECKING:
     from neumo.engine.run import Run
@@ -28,9 +27,10 @@ class LossLogger(Callback):
 
     def __init__(self, every_steps: int = 1) -> None:
         self.every_steps = every_steps
-        self._file: IO[bytes] | None = None
+        self._lines: Lines | None = None
         self._keep = 0  # bytes of an earlier log that stay
         self._noted = 0
+        self._end: dict[str, Any] | None = None
 
     def on_action_start(self, run: Run) -> None:
         """Open the log."""
@@ -44,7 +44,7 @@ class LossLogger(Callback):
             run.note(f"{LOG} has lost {lost} bytes since the checkpoint was saved: lines are missing")
         with path.open("r+b") as file:
             file.truncate(min(self._keep, size))
-        self._file = path.open("ab")
+        self._lines = Lines(path, run.note)
         self._write_notes(run)
 
     def on_step_end(self, run: Run) -> None:
@@ -69,23 +69,22 @@ class LossLogger(Callback):
     def on_action_end(self, run: Run) -> None:
         """Write the last figures."""
         self._write_notes(run)
-        self.state()
         if run.moved:
-            self._write({"event": "end", "step": run.step, "stopped": run.stopped, **run.metrics})
-        self.close()
+            self._end = {"event": "end", "step": run.step, "stopped": run.stopped, **run.metrics}
 
     def close(self) -> None:
-        """Close the log."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        """Write that the training has ended, which is behind its last checkpoint, and close the log."""
+        lines, end = self._lines, self._end
+        self._lines = self._end = None
+        if lines is not None:
+            if end is not None:
+                lines.add(end)
+            lines.close()
 
     def state(self) -> dict[str, Any]:
-        """Remember how long the log is, up to the line that says that the training has ended."""
-        if self._file is not None:
-            self._file.flush()
-            os.fsync(self._file.fileno())  # a checkpoint counts on what it says of the log
-            self._keep = self._file.tell()
+        """Remember how long the log is; raises `OSError` if the disk does not take what belongs to it."""
+        if self._lines is not None:
+            self._keep = self._lines.flush()  # a checkpoint counts on what it says of the log
         return {"bytes": self._keep}
 
     def load(self, state: dict[str, Any]) -> None:
@@ -98,8 +97,8 @@ class LossLogger(Callback):
         self._noted = len(run.notes)
 
     def _write(self, row: dict[str, Any]) -> None:
-        if self._file is not None:
-            self._file.write((json.dumps(_plain(row), ensure_ascii=False) + "\n").encode())
+        if self._lines is not None:
+            self._lines.add(row)
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
@@ -111,11 +110,3 @@ def read_log(path: Path) -> list[dict[str, Any]]:
         except ValueError:
             break
     return rows
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

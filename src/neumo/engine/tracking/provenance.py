@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from neumo.engine.callbacks import Callback
+from neumo.engine.writing import replace_text, set_aside, surviving
 from neumo.types.errors import NeumoError
 
 if TYPE_CHECKING:
@@ -28,6 +29,13 @@ _PACKAGES: Final = ("neumo", "torch", "numpy", "safetensors", "soundfile", "soxr
 _SECONDS: Final = 10  # for git, which may have a large directory to look through
 _PATCH: Final = 1 << 20  # bytes of changes that are kept beside the commit
 
+# The settings of a repository name programs, and one that was unpacked from elsewhere must run none of them
+# here. Monitors of files and hooks are switched off, and so is each filter that the settings name (`_git`);
+# no protocol is allowed, since programs fetch missing objects; files of submodules are not looked at.
+_QUIET: Final = {"core.fsmonitor": "false", "core.hooksPath": os.devnull}
+_ENVIRONMENT: Final = {"GIT_ALLOW_PROTOCOL": "none", "GIT_TERMINAL_PROMPT": "0"}
+_SUBMODULES: Final = "--ignore-submodules=dirty"
+
 
 class Provenance(Callback):
     """Writes into the run folder what was run: `run.json`, and the graph as `graph.yaml` and `graph.svg`.
@@ -35,7 +43,7 @@ class Provenance(Callback):
     `run.json` has one entry for each start of the training, so a resumed run adds to it: when, on what, with
     which versions, seed and number of processes, the commit of the working directory and whether it was
     changed, the command and how to give it again, and how it ended. Changes that are not committed are kept
-    as `changes.patch`. Environment variables are not written down.
+    as `changes.patch`, with whatever secrets they hold. Environment variables are not written down.
     """
 
     order: ClassVar[int] = 1
@@ -43,6 +51,7 @@ class Provenance(Callback):
 
     def __init__(self) -> None:
         self._run: Run | None = None
+        self._before: list[dict[str, Any]] = []
         self._start: dict[str, Any] = {}
 
     def on_action_start(self, run: Run) -> None:
@@ -50,6 +59,7 @@ class Provenance(Callback):
         if run.folder is None:
             return
         self._run = run
+        self._before = _starts_before(run, run.folder / RUN)
         here = Path.cwd()
         self._start = {
             "time": _now(),
@@ -67,10 +77,13 @@ class Provenance(Callback):
             "epochs": run.epochs,
             "device": list(run.stage.factory.session.notes) if run.stage is not None else [],
         }
-        _write(run.folder, [*read_starts(run.folder), self._start])
-        _write_patch(run.folder, here)
+        with surviving(run, RUN):
+            _write(run.folder, [*self._before, self._start])
+        with surviving(run, "the changes that no commit has"):
+            _write_patch(run.folder, here)
         if run.stage is not None:
-            _write_graph(run, run.stage.graph, run.folder)
+            with surviving(run, "the graph"):
+                _write_graph(run, run.stage.graph, run.folder)
 
     def on_action_end(self, run: Run) -> None:
         """Write why it ended."""
@@ -84,18 +97,35 @@ class Provenance(Callback):
         stopped = self._start.pop("stopped", "") or "it failed or was interrupted"
         figures = {name: value for name, value in run.metrics.items() if value == value}
         self._start["end"] = {"time": _now(), "step": run.step, "stopped": stopped, "metrics": figures}
-        starts = read_starts(run.folder)
-        _write(run.folder, [*starts[:-1], self._start])
+        with surviving(run, RUN):
+            _write(run.folder, [*self._before, self._start])
 
 
 def read_starts(folder: Path) -> list[dict[str, Any]]:
     """Read what a run folder says of the starts of its training, the oldest first."""
+    return _read_starts(folder / RUN) or []
+
+
+def _read_starts(path: Path) -> list[dict[str, Any]] | None:
+    """Read a record; None if there is none, or it is broken."""
     try:
-        record: Any = json.loads((folder / RUN).read_text(encoding="utf-8"))
+        record: Any = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return []
+        return None
     starts: Any = cast("dict[str, Any]", record).get("starts") if isinstance(record, dict) else None
-    return cast("list[dict[str, Any]]", starts) if isinstance(starts, list) else []
+    if not isinstance(starts, list) or not all(
+        isinstance(start, dict) for start in cast("list[Any]", starts)
+    ):
+        return None
+    return cast("list[dict[str, Any]]", starts)
+
+
+def _starts_before(run: Run, path: Path) -> list[dict[str, Any]]:
+    """Read the earlier starts; a record that cannot be read is kept under another name."""
+    starts = _read_starts(path)
+    if starts is None and path.exists():
+        run.note(f"{path.name} cannot be read: it is kept as {set_aside(path).name}, and a new one begins")
+    return starts or []
 
 
 def repeat_command(words: Sequence[str], environment: Mapping[str, str], processes: int) -> str:
@@ -126,7 +156,7 @@ def git_state(folder: Path) -> dict[str, Any] | None:
     commit = _git(folder, "rev-parse", "HEAD")
     if commit is None:
         return None
-    changed = _git(folder, "status", "--porcelain", "--untracked-files=normal")
+    changed = _git(folder, "status", "--porcelain", "--untracked-files=normal", _SUBMODULES)
     return {
         "commit": commit.strip(),
         "branch": (_git(folder, "rev-parse", "--abbrev-ref", "HEAD") or "").strip(),
@@ -135,14 +165,31 @@ def git_state(folder: Path) -> dict[str, Any] | None:
 
 
 def _git(folder: Path, *words: str) -> str | None:
-    # Without monitors, hooks and filters of diffs: a repository must not run anything of its own here.
-    quiet = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "--no-optional-locks"]
+    """Ask git something, and let the repository run nothing of its own; None if it has no answer."""
+    settings = dict(_QUIET)
+    if words[0] in ("status", "diff"):  # these read files, through the filters that attributes ask for
+        named = _output(folder, settings, "config", "--null", "--name-only", "--get-regexp", r"^filter\.")
+        settings |= dict.fromkeys((name for name in (named or "").split("\0") if name), "")
+        settings |= {name: "false" for name in settings if name.endswith(".required")}
+    return _output(folder, settings, *words)
+
+
+def _output(folder: Path, settings: Mapping[str, str], *words: str) -> str | None:
+    numbered = enumerate(settings.items(), start=int(os.environ.get("GIT_CONFIG_COUNT", "0") or 0))
+    given = {
+        f"GIT_CONFIG_{what}_{number}": text
+        for number, pair in numbered
+        for what, text in zip(("KEY", "VALUE"), pair, strict=True)
+    }
+    count = int(os.environ.get("GIT_CONFIG_COUNT", "0") or 0) + len(settings)
+    environment = {**os.environ, **given, "GIT_CONFIG_COUNT": str(count), **_ENVIRONMENT}
     try:
         done = subprocess.run(  # noqa: S603
-            ["git", *quiet, "-C", str(folder), *words],  # noqa: S607
+            ["git", "--no-optional-locks", "-C", str(folder), *words],  # noqa: S607
             capture_output=True,
             timeout=_SECONDS,
             check=True,
+            env=environment,
         )
     except (OSError, subprocess.SubprocessError):
         return None
@@ -151,7 +198,7 @@ def _git(folder: Path, *words: str) -> str | None:
 
 def _write_patch(folder: Path, here: Path) -> None:
     """Keep the changes that no commit has."""
-    patch = _git(here, "diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color")
+    patch = _git(here, "diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color", _SUBMODULES)
     if patch and len(patch) <= _PATCH:
         _keep(folder, "changes", "patch", patch)
 
@@ -175,16 +222,15 @@ def _keep(folder: Path, stem: str, suffix: str, text: str) -> None:
     for number in range(1, 10_000):
         path = folder / (f"{stem}.{suffix}" if number == 1 else f"{stem}-{number}.{suffix}")
         if not path.exists():
-            path.write_text(text, encoding="utf-8")
+            replace_text(path, text)
         if path.read_text(encoding="utf-8") == text:
             return
 
 
 def _write(folder: Path, starts: Sequence[Mapping[str, Any]]) -> None:
     """Write the record whole or not at all."""
-    hidden = folder / f".{RUN}"
-    hidden.write_text(json.dumps({"starts": starts}, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    hidden.replace(folder / RUN)
+    text = json.dumps({"starts": starts}, ensure_ascii=False, indent=1) + "\n"
+    replace_text(folder / RUN, text)
 
 
 def _versions(run: Run) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from neumo.engine.callbacks import Callback
 from neumo.engine.tracking.metrics import LOG
+from neumo.engine.writing import surviving
 
 if TYPE_CHECKING:
     from neumo.engine.run import Run
@@ -28,17 +29,18 @@ class CSV(Callback):
     only_first: ClassVar[bool] = True
 
     def __init__(self) -> None:
-        self._folder: Path | None = None
+        self._run: Run | None = None
 
     def on_action_start(self, run: Run) -> None:
         """Remember where the log is."""
-        self._folder = run.folder
+        self._run = run
 
     def close(self) -> None:
         """Write the table."""
-        folder, self._folder = self._folder, None
-        if folder is not None and (folder / LOG).is_file():
-            write_table(folder / LOG, folder / TABLE)
+        run, self._run = self._run, None
+        if run is not None and run.folder is not None and (run.folder / LOG).is_file():
+            with surviving(run, TABLE):
+                write_table(run.folder / LOG, run.folder / TABLE)
 
 
 def write_table(log: Path, table: Path) -> None:
@@ -55,11 +57,15 @@ def write_table(log: Path, table: Path) -> None:
     """
     columns = ["event", *dict.fromkeys(key for row in _rows(log) for key in row if key != "event")]
     hidden = table.with_name(f".{table.name}")
-    with hidden.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(_rows(log))
-    hidden.replace(table)
+    try:
+        with hidden.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, columns, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(_rows(log))
+        hidden.replace(table)
+    except OSError:
+        hidden.unlink(missing_ok=True)
+        raise
 
 
 def _rows(log: Path) -> Iterator[dict[str, Any]]:

@@ -6,12 +6,15 @@ import importlib.util
 import json
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from neumo.engine.callbacks import Callback
+from neumo.engine.tracking.metrics import LOG
 from neumo.engine.tracking.provenance import read_starts
+from neumo.engine.writing import replace_text, set_aside, surviving
 from neumo.types.errors import BackendError, ConfigError
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ FOLDER: Final = "tracking"  # in the run folder: how far each tracker has come
 
 _STEP, _EPOCH, _END = range(3)  # what comes first, second and third at one step
 _ROWS, _SECONDS = 200, 10.0  # rows are sent together: so many, or those of so long
+_WAIT: Final = 10_000  # rows that wait for a program that does not answer
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,9 @@ class Tracker(Callback):
     Every `every_steps` steps loss, learning rate and norm are sent, after each epoch its mean loss, and what
     evaluations give when they give it. A resumed training goes on in the same place: figures of steps that
     were sent before it was interrupted are not sent again.
+
+    A program that does not answer ends no training once it has opened: that is noted, and figures wait for
+    the next try, up to 10,000 rows. What was sent before a try failed may then be there twice.
     """
 
     order: ClassVar[int] = 85
@@ -55,6 +62,9 @@ class Tracker(Callback):
         self._sent: dict[str, int] = {}  # metric -> the step at which it was measured when it was sent
         self._flushed = 0.0
         self._ended = False
+        self._run: Run | None = None
+        self._refused = False
+        self._lost = 0  # rows
 
     def open(self, run: Run, folder: Path, known: str) -> str:
         """Begin, or go on with what is `known` by this name; return the name."""
@@ -88,10 +98,12 @@ class Tracker(Callback):
                 fixes=["NeuralFactory(folder='runs/first')"],
             )
         mark = _Mark(run.folder / FOLDER / f"{type(self).__name__.lower()}.json")
-        mark.read(fresh=not (run.step or run.epoch or run.batch))
+        if broken := mark.read(fresh=not (run.step or run.epoch or run.batch)):
+            run.note(f"{broken}, and {type(self).__name__} begins a new record of this training")
         mark.name = self.open(run, run.folder, mark.name)
-        mark.write()
-        self._mark, self._flushed = mark, time.monotonic()
+        with surviving(run, f"how far {type(self).__name__} has come"):
+            mark.write()
+        self._run, self._mark, self._flushed = run, mark, time.monotonic()
         self._sent = dict(run.measured)
         self._ended = False
 
@@ -120,8 +132,11 @@ class Tracker(Callback):
             return
         self._flush()
         mark.samples = sample.step
-        mark.write()
-        self.send_sample(sample)
+        try:
+            mark.write()
+            self.send_sample(sample)
+        except Exception as error:
+            self._refuse(error, f"{sample.name} of step {sample.step} is left out")
 
     def state(self) -> dict[str, Any]:
         """Send all that a checkpoint knows: what comes later is computed again by a resumed training."""
@@ -133,8 +148,16 @@ class Tracker(Callback):
         if self._mark is None:
             return
         self._flush()
+        lost = self._lost + len(self._rows)
+        if lost and self._run is not None:
+            self._run.note(f"{type(self).__name__}: {lost} rows were never taken; {LOG} has them")
+        self._rows.clear()
         self._mark = None
-        self.finish(self._ended)
+        try:
+            self.finish(self._ended)
+        except Exception as error:
+            self._refuse(error, "the training is over all the same")
+        self._refused, self._lost, self._run = False, 0, None
 
     def _measured(self, run: Run) -> dict[str, float]:
         """What evaluations gave since this was last asked."""
@@ -151,14 +174,31 @@ class Tracker(Callback):
 
     def _flush(self) -> None:
         """Write down how far it has come, then send: a kill in between loses rows, and doubles none."""
-        if self._mark is None or not self._rows:
+        mark = self._mark
+        if mark is None or not self._rows:
             return
-        what, last = self._rows[-1]
-        self._mark.row = [last.step, what]
-        self._mark.write()
-        self.send([row for _, row in self._rows])
-        self._rows.clear()
         self._flushed = time.monotonic()
+        what, last = self._rows[-1]
+        before, mark.row = mark.row, [last.step, what]
+        try:
+            mark.write()
+            self.send([row for _, row in self._rows])
+        except Exception as error:
+            mark.row = before
+            with suppress(OSError):
+                mark.write()
+            self._lost += max(0, len(self._rows) - _WAIT)
+            del self._rows[:-_WAIT]
+            self._refuse(error, "its figures wait, and are tried again")
+        else:
+            self._rows.clear()
+            self._refused = False
+
+    def _refuse(self, error: Exception, then: str) -> None:
+        """Note that the program did not take something, once until it takes something again."""
+        if self._run is not None and not self._refused:
+            self._run.note(f"{type(self).__name__} failed, {type(error).__name__}: {error}; {then}")
+        self._refused = True
 
 
 class _Mark:
@@ -170,19 +210,24 @@ class _Mark:
         self.row, self.row_before = [-1, 0], [-1, 0]  # step, and which row of it
         self.samples = self.samples_before = -1  # a step
 
-    def read(self, *, fresh: bool) -> None:
+    def read(self, *, fresh: bool) -> str:
+        """Read how far it had come; a file that cannot be read is kept under another name, which is said."""
         if fresh or not self.path.is_file():
-            return
-        known: dict[str, Any] = json.loads(self.path.read_text(encoding="utf-8"))
-        self.name, self.row, self.samples = known["name"], known["row"], known["samples"]
+            return ""
+        try:
+            known: dict[str, Any] = json.loads(self.path.read_text(encoding="utf-8"))
+            name, (step, what), samples = known["name"], known["row"], known["samples"]
+            self.name, self.row, self.samples = str(name), [int(step), int(what)], int(samples)
+        except (ValueError, KeyError, TypeError):
+            aside = set_aside(self.path)
+            return f"{FOLDER}/{self.path.name} cannot be read: it is kept as {aside.name}"
         self.row_before, self.samples_before = self.row, self.samples
+        return ""
 
     def write(self) -> None:
         self.path.parent.mkdir(exist_ok=True)
-        hidden = self.path.with_suffix(".writing")
         text = json.dumps({"name": self.name, "row": self.row, "samples": self.samples})
-        hidden.write_text(text + "\n", encoding="utf-8")
-        hidden.replace(self.path)
+        replace_text(self.path, text + "\n")
 
 
 def settings_of(run: Run) -> dict[str, Any]:

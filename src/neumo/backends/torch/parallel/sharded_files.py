@@ -17,12 +17,11 @@ from typing import Any, Final
 from torch import Tensor
 
 from neumo.backends.torch.parallel.shards import room_for
-from neumo.engine.checkpoint import Writer, digest_of
+from neumo.engine.checkpoint import PARTS, Writer, digest_of
 from neumo.engine.world import World, first_says, together
 from neumo.types.errors import BackendError, CheckpointError
 
 SHARDS: Final = ".shards"  # ends the name of the folder that takes the place of a file
-_STAGING: Final = ".parts"  # beside the checkpoints, on the same disk
 
 
 def write_shards(arrays: Mapping[str, Mapping[str, Tensor]], folder: Path, world: World) -> dict[str, Writer]:
@@ -34,7 +33,7 @@ def write_shards(arrays: Mapping[str, Mapping[str, Tensor]], folder: Path, world
     from torch.distributed.checkpoint.api import CheckpointException
     from torch.distributed.checkpoint.state_dict_saver import save
 
-    staging = folder / _STAGING
+    staging = folder / PARTS
     _agree(world, first_says(world, _clear(staging) if world.rank == 0 else ""))
     for name, tensors in arrays.items():
         target = str(staging / f"{name}{SHARDS}")
