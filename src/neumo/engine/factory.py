@@ -114,11 +114,11 @@ class NeuralFactory:
         self.verify: Verify = verify
         self.workers = workers
         self.progress = progress
-        self._overrides: Sequence[Override] = read_overrides(precisions or {})
+        self.overrides: Sequence[Override] = read_overrides(precisions or {})
         setup = Setup(
             device=device,
             precision=precision,
-            precisions=self._overrides,
+            precisions=self.overrides,
             seed=seed,
             allow=check_allowances(allow),
             strategy=strategy,
@@ -146,14 +146,14 @@ class NeuralFactory:
         """Say on what, and how, this factory computes, and which precisions the device has."""
         known = self.session.supported
         has = f"supported: {', '.join(name for name, why in known.items() if not why)}"
-        own = [f"{each.label} in {each.precision}" for each in self._overrides]
+        own = [f"{each.label} in {each.precision}" for each in self.overrides]
         return "; ".join([*self.session.notes, *own, has, *(why for why in known.values() if why)])
 
     def check_precisions(self, *graphs: Graph) -> None:
         """Raise `GraphError` for a name in `precisions` that means no module of these graphs, or of graphs
         that were checked before. Actions do this themselves.
         """
-        new = [override for override in self._overrides if id(override) not in self._met]
+        new = [override for override in self.overrides if id(override) not in self._met]
         if new and graphs:
             modules = {name: module for graph in graphs for name, module in _computing(graph).items()}
             owner = f"graph{'s' if len(graphs) > 1 else ''} {', '.join(repr(g.name) for g in graphs)}"

@@ -13,6 +13,7 @@ from neumo.engine import faults
 from neumo.engine.aims import COUNT, Aim, divide_weights, feed_places, find_aims, whole_plan
 from neumo.engine.backend import TrainingSetup
 from neumo.engine.callbacks import Callback, TimeLimit
+from neumo.engine.effects import idle_precisions, large_steps, long_warm_ups
 from neumo.engine.plan import Plan, needed_steps
 from neumo.engine.preflight import (
     check_trainable,
@@ -88,7 +89,8 @@ def train(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> TrainR
     modules = subject.plan.modules
     run.saver = Saver(training, callbacks, lambda: learned_state(modules, steps, factory.frozen))
     about_data = _about_data(factory, subject)
-    for text in [*subject.notes, *passed, *about_data]:
+    idle = _without_effect(factory, subject, options, run.total_steps, run.batches_per_step)
+    for text in [*subject.notes, *idle, *passed, *about_data]:
         run.note(text)
     if armed := faults.armed_now():
         run.note(f"faults are armed: {armed}")
@@ -147,15 +149,28 @@ def foresee(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> Fore
     an_epoch = count_windows(subject.source, 0, world, batches)
     limits = [options.max_steps, options.epochs * an_epoch if options.epochs is not None else None]
     modules = subject.plan.modules.values()
+    steps = min(limit for limit in limits if limit is not None)
     return Foresight(
-        steps=min(limit for limit in limits if limit is not None),
+        steps=steps,
         steps_per_epoch=an_epoch,
         batches_per_step=batches,
         processes=world.size,
         parameters=factory.session.count_parameters(*modules),
         trained=factory.session.count_parameters(*modules, trainable_only=True),
-        notes=subject.notes,
+        notes=[*subject.notes, *_without_effect(factory, subject, options, steps, batches)],
     )
+
+
+def _without_effect(
+    factory: NeuralFactory, subject: Subject, options: TrainOptions, steps: int, batches: int
+) -> list[str]:
+    """What was asked for and changes nothing, in words."""
+    updates = [options.cycle.updates(n, before=steps) for n, _ in enumerate(subject.aims)]
+    return [
+        *long_warm_ups(zip([rules.schedule for rules in options.rules()], updates, strict=True)),
+        *large_steps(subject.source, batches, factory.session.world.size),
+        *idle_precisions(factory.overrides, subject.plan.modules, factory.session),
+    ]
 
 
 class Evaluators:

@@ -85,6 +85,12 @@ def count_windows(source: DataSource, epoch: int, world: World, batches: int) ->
     return _laid_out(source, epoch, world, batches)[1] // batches
 
 
+def count_batches(source: DataSource, epoch: int, batches: int) -> int:
+    """Count the batches of an epoch whose steps use so many."""
+    lists = [source.batches(epoch, rank=place, world=batches) for place in range(batches)]
+    return sum(len(batch) > 0 for each in lists for batch in each)
+
+
 def _laid_out(source: DataSource, epoch: int, world: World, batches: int) -> tuple[list[Window], int]:
     """The windows of this process, and how many batches all have; only its own batches are made."""
     places = range(world.rank, batches, world.size)
