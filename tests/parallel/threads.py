@@ -30,18 +30,18 @@ class ThreadWorld:
         self.rank, self.size, self._board = rank, board.size, board
         self.gathered: list[int] = []  # bytes, by exchange
 
-    def sum(self, numbers: Sequence[float]) -> list[float]:
+    def sum(self, numbers: Sequence[float], what: str = "") -> list[float]:
         return [sum(column) for column in zip(*self._board.exchange(self.rank, list(numbers)), strict=True)]
 
-    def largest(self, numbers: Sequence[float]) -> list[float]:
+    def largest(self, numbers: Sequence[float], what: str = "") -> list[float]:
         return [max(column) for column in zip(*self._board.exchange(self.rank, list(numbers)), strict=True)]
 
-    def gather(self, data: bytes) -> list[bytes]:
+    def gather(self, data: bytes, what: str = "") -> list[bytes]:
         everything = self._board.exchange(self.rank, data)
         self.gathered.append(sum(map(len, everything)))
         return [] if self.rank else everything
 
-    def share(self, data: bytes) -> bytes:
+    def share(self, data: bytes, what: str = "") -> bytes:
         return self._board.exchange(self.rank, data)[0]
 
     def wait(self) -> None:

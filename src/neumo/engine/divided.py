@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from neumo.engine.array_bytes import pack_arrays, pack_parts, unpack_arrays, unpack_parts
-from neumo.engine.world import World, together
-from neumo.types.errors import BackendError, NeumoError
+from neumo.engine.world import World, share_trouble
+from neumo.types.errors import BackendError
 
 _TURNS: Final = 4  # batches of each process that are on their way at once: what bounds the memory
 
@@ -64,32 +64,12 @@ def use_in_order(
                 parts = [_packed(next(computed), names) for _ in mine]
             except Exception as error:
                 trouble = error
-        share_trouble(world, trouble)
+        share_trouble(world, trouble, "a pass over the data")
         try:
-            _use_round(world.gather(pack_parts(parts)), world.size, use)
+            _use_round(world.gather(pack_parts(parts), "results of a pass over the data"), world.size, use)
         except Exception as error:
             trouble = error  # of the first process, which the others learn at the next exchange
-    share_trouble(world, trouble)
-
-
-def share_trouble(world: World, trouble: Exception | None) -> None:
-    """Raise in every process if there is trouble in one; all call it, at the same point."""
-    if not world.largest([float(trouble is not None)])[0]:
-        return
-    told = together(world, _said(trouble) if trouble is not None else "")
-    if trouble is not None:
-        raise trouble
-    rank = next(rank for rank, text in enumerate(told) if text)
-    raise BackendError(
-        f"process {rank} failed: {told[rank]}",
-        code="other-process",
-        why="What one process cannot compute is missing for all, so they stop together.",
-        fixes=[f"look at the error of process {rank}"],
-    )
-
-
-def _said(trouble: Exception) -> str:
-    return trouble.what if isinstance(trouble, NeumoError) else f"{type(trouble).__name__}: {trouble}"
+    share_trouble(world, trouble, "a pass over the data")
 
 
 def _packed(computed: Computed, names: Sequence[str]) -> bytes:
@@ -108,7 +88,7 @@ def _use_round(gathered: Sequence[bytes], size: int, use: Callable[[Computed], N
 
 
 def _check_same(world: World, count: int) -> None:
-    least, most = world.largest([-float(count), float(count)])
+    least, most = world.largest([-float(count), float(count)], "how many batches a pass has")
     if -least != most:
         raise BackendError(
             f"the processes do not see the same data: one has {-least:.0f} batches, another {most:.0f}",

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from neumo.engine.backend import Session
-from neumo.engine.divided import Computed, share_trouble
+from neumo.engine.divided import Computed
 from neumo.engine.passes import Pass
 from neumo.engine.plan import compile_plan
 from neumo.engine.preflight import data_step, infeasible_flags, listed, loss_count
 from neumo.engine.verify import Verify
 from neumo.engine.workers import Workers
-from neumo.engine.world import World
+from neumo.engine.world import World, share_trouble
 from neumo.types import ConfigError, GraphError, Loss
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ def _shared(world: World, make: Callable[[], list[Any]]) -> list[Any]:
             text = json.dumps(make(), default=_plain)
     except Exception as error:
         trouble = error
-    share_trouble(world, trouble)
+    share_trouble(world, trouble, "an evaluation")
     return json.loads(world.share(text.encode()))
 
 

@@ -255,9 +255,11 @@ class Run:
         if self.world.size == 1 or self.stopped:
             return
         if asked is None:
-            asked = self.world.largest([float(bool(self.asked))])[0] > 0
+            asked = self.world.largest([float(bool(self.asked))], "whether to stop")[0] > 0
         if asked:
-            self.stopped = next(reason for reason in together(self.world, self.asked) if reason)
+            self.stopped = next(
+                reason for reason in together(self.world, self.asked, "why to stop") if reason
+            )
 
     def note(self, text: str) -> None:
         """Say something once that must not be lost: on the terminal, in the log and in the result."""

@@ -29,7 +29,9 @@ class Watch:
         self._world = world
         self._note = note
         self._clock = clock
-        self._hosts: list[str] = together(world, platform.node()) if world.size > 1 else []
+        self._hosts: list[str] = (
+            together(world, platform.node(), "names of machines") if world.size > 1 else []
+        )
         self._own: list[float] = []  # seconds
         self._whole: list[float] = []
         self._began = clock()

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import sys
+import zlib
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -24,6 +25,9 @@ from neumo.types.errors import BackendError
 
 _ANSWER_SECONDS = 10.0  # that a process which is alive may take to say so
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
+_SHOWN = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+_ROW = 16  # numbers of each process in the exchange that every other one begins with
+_NAME = 120  # bytes that say what an exchange is about
 _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # what torchrun and others set
 
 
@@ -34,21 +38,56 @@ class TorchWorld:
         self.rank = dist.get_rank()
         self.size = dist.get_world_size()
 
-    def sum(self, numbers: Sequence[float]) -> list[float]:
+    def sum(self, numbers: Sequence[float], what: str = "") -> list[float]:
         """Add numbers up over all processes, in float64."""
-        return self._reduced(numbers, dist.ReduceOp.SUM)
+        return self._reduced(numbers, dist.ReduceOp.SUM, f"the sum of {what or 'numbers'}")
 
-    def largest(self, numbers: Sequence[float]) -> list[float]:
+    def largest(self, numbers: Sequence[float], what: str = "") -> list[float]:
         """Take the largest number of all processes."""
-        return self._reduced(numbers, dist.ReduceOp.MAX)
+        return self._reduced(numbers, dist.ReduceOp.MAX, f"the largest of {what or 'numbers'}")
 
-    def _reduced(self, numbers: Sequence[float], how: dist.ReduceOp.RedOpType) -> list[float]:
+    def _reduced(self, numbers: Sequence[float], how: dist.ReduceOp.RedOpType, what: str) -> list[float]:
         faults.reach("exchange")
-        values = torch.tensor(list(numbers), dtype=torch.float64)
-        if len(values):
-            with self._explaining():
+        fits = len(numbers) <= _ROW - 2
+        with self._explaining():
+            rows = self._meet(f"{what} ({len(numbers)})", len(numbers), numbers if fits else ())
+            if not fits:
+                values = torch.tensor(list(numbers), dtype=torch.float64)
                 dist.all_reduce(values, op=how)
+                return values.tolist()
+        values = rows[0, 2 : 2 + len(numbers)].clone()
+        for row in rows[1:, 2 : 2 + len(numbers)]:  # in the order of the ranks, so always the same sum
+            values = values + row if how == dist.ReduceOp.SUM else torch.maximum(values, row)
         return values.tolist()
+
+    def _meet(self, what: str, size: int, numbers: Sequence[float] = ()) -> Tensor:
+        """Begin an exchange: give every process a row of each: what it is about, its size, and its numbers.
+
+        Every exchange begins with this one, so that different ones meet in it and not in each other's data.
+        """
+        mark = float(zlib.crc32(what.encode()))
+        mine = torch.zeros(_ROW, dtype=torch.float64)
+        mine[: 2 + len(numbers)] = torch.tensor([mark, float(size), *numbers], dtype=torch.float64)
+        rows = [torch.empty_like(mine) for _ in range(self.size)]
+        dist.all_gather(rows, mine)
+        table = torch.stack(rows)
+        if bool((table[:, 0] != mark).any()):
+            raise self._elsewhere(what)
+        return table
+
+    def _elsewhere(self, what: str) -> BackendError:
+        text = what.encode()[:_NAME]
+        names = [torch.zeros(_NAME, dtype=torch.uint8) for _ in range(self.size)]
+        dist.all_gather(names, _tensor(text.ljust(_NAME, b"\0")))
+        told = [bytes(name.numpy()).rstrip(b"\0").decode(errors="replace") for name in names]
+        ranks = {name: [str(rank) for rank, each in enumerate(told) if each == name] for name in told}
+        return BackendError(
+            "the processes do not do the same: they exchange different things",
+            code="exchange",
+            details=[f"process {', '.join(which)}: {name}" for name, which in ranks.items()],
+            why="What all processes do together, each has to do, in the same order.",
+            fixes=["call run.evaluate, run.save and the like in all processes, whatever run.first says"],
+        )
 
     @contextmanager
     def _explaining(self) -> Generator[None, None, None]:
@@ -59,12 +98,11 @@ class TorchWorld:
                 raise others_lost(error, self) from error
             raise
 
-    def gather(self, data: bytes) -> list[bytes]:
+    def gather(self, data: bytes, what: str = "") -> list[bytes]:
         """Bring the data of all processes to rank 0; the others get []."""
         with self._explaining():
-            lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
-            dist.all_gather(lengths, torch.tensor([len(data)]))
-            sizes = [int(length) for length in lengths]
+            rows = self._meet(f"{what or 'data'} of all", len(data))
+            sizes = [int(length) for length in rows[:, 1]]
             padded = torch.zeros(max(*sizes, 1), dtype=torch.uint8)
             padded[: len(data)] = _tensor(data)
             if self.rank:
@@ -74,19 +112,18 @@ class TorchWorld:
             dist.gather(padded, parts)
             return [bytes(part[:size].numpy()) for part, size in zip(parts, sizes, strict=True)]
 
-    def share(self, data: bytes) -> bytes:
+    def share(self, data: bytes, what: str = "") -> bytes:
         """Give all processes the data of rank 0."""
         with self._explaining():
-            length = torch.tensor([len(data)])
-            dist.broadcast(length, 0)
-            whole = _tensor(data) if self.rank == 0 else torch.empty(int(length), dtype=torch.uint8)
-            if int(length):
+            length = int(self._meet(f"{what or 'data'} of the first", len(data))[0, 1])
+            whole = _tensor(data) if self.rank == 0 else torch.empty(length, dtype=torch.uint8)
+            if length:
                 dist.broadcast(whole, 0)
             return bytes(whole.numpy())
 
     def wait(self) -> None:
         """Wait until all processes are here."""
-        self.sum([0.0])
+        self.sum([0.0], "waiting")
 
     def missing(self) -> list[int]:
         """Find out, after a timeout, which processes do not answer; only the first one can know, if it lives.
@@ -131,7 +168,19 @@ def own_device(device: str, world: World) -> str:
     ('cpu', 'cuda')
     """
     shares = world.size > 1 and torch.cuda.is_available() and device in ("auto", "cuda")
-    return f"cuda:{local_rank()}" if shares else device
+    return f"cuda:{_own_number()}" if shares else device
+
+
+def _own_number() -> int:
+    """A launcher may show each process its own GPU only (SLURM: --gpus-per-task), which then is number 0."""
+    shown = any(os.environ.get(name) for name in _SHOWN)
+    return 0 if shown and torch.cuda.device_count() == 1 else local_rank()
+
+
+def take_device(device: torch.device, world: World) -> None:
+    """Make the GPU of this process the one that is meant where none is named: by pinned memory, by NCCL."""
+    if world.size > 1 and device.type == "cuda":
+        torch.cuda.set_device(device)
 
 
 def join(timeout_minutes: float = 30.0) -> World:

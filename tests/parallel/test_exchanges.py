@@ -1,0 +1,132 @@
+"""Processes that do different things say so, instead of waiting or mixing up numbers."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from neumo.engine import SGD, Checkpoint, NeuralFactory
+from neumo.engine import checkpoint as checkpoints
+from neumo.engine.callbacks import on_epoch_end
+from neumo.engine.run import Run
+from neumo.engine.world import Alone, sharing_trouble, together
+from neumo.types import BackendError, ConfigError
+
+from ..engine.toys import line_graphs
+from .launch import run
+from .threads import ThreadWorld, in_threads
+
+
+def factory(folder: str | None = None) -> NeuralFactory:
+    return NeuralFactory(device="cpu", precision="fp64", seed=3, progress=False, folder=folder)
+
+
+def different_things() -> list[Any]:
+    world = factory().session.world
+    many = [float(world.rank)] * 40  # more than travel with the question
+    found: list[Any] = [world.sum([1.0, 2.0]), world.largest(many)[39], together(world, world.rank)]
+    asked = [
+        lambda: world.sum([1.0], "the loss") if world.rank else world.largest([1.0], "the loss"),
+        lambda: world.sum(many, "figures") if world.rank else world.sum(many, "times"),
+        lambda: together(world, "x", "notes") if world.rank else world.share(b"y", "the best step"),
+        lambda: world.sum([1.0] * (1 + world.rank)),
+    ]
+    for ask in asked:
+        try:
+            ask()
+        except BackendError as error:
+            found.append([error.code, *error.details])
+    found.append(together(world, world.rank))  # and they still understand each other
+    return found
+
+
+def test_different_exchanges_are_named_in_all_processes() -> None:
+    first, *others = run(different_things, 3)
+    assert others == [first] * 2
+    assert first == [
+        [3.0, 6.0],
+        2.0,
+        [0, 1, 2],
+        ["exchange", "process 0: the largest of the loss (1)", "process 1, 2: the sum of the loss (1)"],
+        ["exchange", "process 0: the sum of times (40)", "process 1, 2: the sum of figures (40)"],
+        ["exchange", "process 0: the best step of the first", "process 1, 2: notes of all"],
+        [
+            "exchange",
+            "process 0: the sum of numbers (1)",
+            "process 1: the sum of numbers (2)",
+            "process 2: the sum of numbers (3)",
+        ],
+        [0, 1, 2],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("evaluate", "a graph is evaluated"),
+        ("save", "checkpoints are saved"),
+        ("hold", "weights are held"),
+    ],
+)
+def test_a_callback_of_the_first_process_cannot_ask_for_what_all_do(what: str, words: str) -> None:
+    def one(world: ThreadWorld) -> None:
+        train, _ = line_graphs()
+        asking = Run(
+            seed=0, epochs=1, total_steps=1, folder=None, evaluate=lambda graph: None, say=print, world=world
+        )  # type: ignore[arg-type, return-value]
+
+        @on_epoch_end(only_first=True)
+        def ask(run: Run) -> None:
+            {"evaluate": lambda: run.evaluate(train), "save": run.save, "hold": lambda: run.hold(ask, [])}[
+                what
+            ]()
+
+        asking.listen([ask])
+        asking.tell("on_epoch_end")
+
+    first, other = in_threads(2, one)
+    assert isinstance(first, ConfigError)
+    assert f"and {words} by all of them" in first.what
+    assert first.code == "together"
+    assert other is None
+
+
+def saving_slowly(folder: str) -> list[str]:
+    """Process 1 takes its time for each rename, as on a network disk."""
+    maker = factory(folder)
+    if maker.session.world.rank:
+        rename = checkpoints._rename  # type: ignore[attr-defined]
+
+        def slow(source: Path, target: Path) -> None:
+            time.sleep(0.2)
+            rename(source, target)
+
+        checkpoints._rename = slow  # type: ignore[attr-defined]
+    keep = Checkpoint(every_steps=1, keep_last=1)
+    maker.train(line_graphs()[0], max_steps=4, optimizer=SGD(lr=0.01), checkpoint=keep)
+    maker.session.world.wait()
+    return sorted(path.name for path in (Path(folder) / "checkpoints").iterdir())
+
+
+def test_one_process_removes_checkpoints(tmp_path: Path) -> None:
+    assert run(saving_slowly, 2, str(tmp_path)) == [["step-00000004"]] * 2
+
+
+def test_trouble_of_one_thread_is_that_of_all() -> None:
+    def one(world: ThreadWorld) -> None:
+        with sharing_trouble(world, "a file"):
+            if world.rank == 0:
+                raise OSError("no room")
+
+    first, other = in_threads(2, one)
+    assert isinstance(first, OSError)
+    assert isinstance(other, BackendError)
+    assert other.what == "process 0 failed: OSError: no room"
+
+
+def test_trouble_of_a_process_that_is_alone_is_its_own() -> None:
+    with pytest.raises(OSError, match="no room"), sharing_trouble(Alone(), "a file"):
+        raise OSError("no room")
