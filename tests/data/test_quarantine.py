@@ -110,6 +110,26 @@ def test_durations_that_were_measured_are_remembered(manifest):
     assert contents(fresh, [1]) == later
 
 
+def test_durations_of_bad_recordings_are_remembered_however_many_were_measured(manifest, monkeypatch):
+    """Two processes find one each, and their state has room for the durations of three more."""
+    monkeypatch.setattr("neumo.data.quarantine._MEASURED", 3)
+    lines = [json.loads(line) for line in manifest.read_text().splitlines()]
+    for line in lines:
+        del line["duration"]
+    write_manifest(manifest, lines)
+    ranks = [open_source(manifest) for _ in range(2)]
+    whole = np.array(ranks[0].seconds)
+    remove(manifest, 17, 31)
+    for rank, number in zip(ranks, (17, 31), strict=True):
+        assert rank.item(number, 0) == {}
+    state = json.loads(json.dumps(join_states([rank.state() for rank in ranks])))
+    assert set(state["measured"]["index"]) == {0, 1, 2, 17, 31}
+    for source in (*ranks, open_source(manifest)):  # at the end of an epoch, and after a resume
+        source.load_state(state)
+        assert np.array_equal(source.seconds, whole)
+        assert source.batches(1) == ranks[0].batches(1)
+
+
 def test_the_states_of_several_processes_are_one(manifest):
     ranks = [open_source(manifest) for _ in range(2)]
     ranks[0].quarantine([4], "rank 0 could not read it")

@@ -1,8 +1,11 @@
 """A disk that is full for a while does not end a training, and never costs an earlier checkpoint."""
 
+import shutil
+
 import numpy as np
 import pytest
 
+from neumo.backends.torch.training.trainer import TorchTrainer
 from neumo.engine import Checkpoint, NeuralFactory, faults
 from neumo.engine.checkpoint import CheckpointStore
 from neumo.types import CheckpointError
@@ -56,3 +59,43 @@ def test_a_training_that_had_a_full_disk_is_the_same_training(tmp_path):
     with faults.armed("enospc@write=2; eio@write=5"):
         _, troubled = train(tmp_path / "troubled")
     assert np.array_equal(plain.losses, troubled.losses)
+
+
+class Parts:
+    """Writes a part of a checkpoint beside the others, as sharded trainings do, and finds the disk full."""
+
+    def __init__(self, monkeypatch):
+        self.asked = 0
+        self.left = []
+        monkeypatch.setattr(TorchTrainer, "writers", self.writers)
+
+    def writers(self, folder):
+        self.asked += 1
+        self.left += [path.name for path in folder.glob(".parts/*")]
+        (folder / ".parts").mkdir(parents=True)
+        (folder / ".parts" / "weights").write_bytes(bytes(1000))
+        raise CheckpointError("cannot write the parts of a checkpoint: full", code="checkpoint-disk")
+
+
+def test_parts_of_a_checkpoint_that_failed_do_not_stay_on_the_full_disk(tmp_path, monkeypatch):
+    parts = Parts(monkeypatch)
+    with refused(CheckpointError, "3 times in a row"):
+        train(tmp_path)
+    assert (parts.asked, parts.left) == (3, [])
+    assert names(tmp_path) == []
+
+
+def test_parts_of_a_killed_training_make_room_for_the_next_checkpoint(tmp_path):
+    (tmp_path / "checkpoints" / ".parts" / "weights.shards").mkdir(parents=True)
+    train(tmp_path, max_steps=2)
+    assert names(tmp_path) == ["step-00000002"]
+
+
+def test_nothing_is_written_where_there_is_no_room(tmp_path, monkeypatch):
+    train(tmp_path, max_steps=4)
+    usage = shutil.disk_usage(tmp_path)
+    parts = Parts(monkeypatch)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _place: usage._replace(free=10))
+    with refused(CheckpointError, "MB are free.*at the end of the training"):
+        train(tmp_path)
+    assert parts.asked == 0

@@ -16,7 +16,7 @@ import numpy as np
 
 from neumo.types.errors import ConfigError
 
-_MEASURED = 5000  # durations that a state holds: those that are not as the manifest says
+_MEASURED = 5000  # durations that a state holds, beside those of bad items: not as the manifest says
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,26 @@ class Quarantined:
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """Holds what a state says: the bad items, which items took part, and durations that were measured."""
+    """Holds what a state says: the bad items, which items took part, and durations that were measured.
+
+    `all_measured` says whether these are all that were not as the manifest says.
+    """
 
     bad: tuple[Quarantined, ...]
     kept: np.ndarray  # bool [N]
     measured: Mapping[int, float]
+    all_measured: bool = True
+
+    def duration(self, index: int, *, said: float, now: float) -> float:
+        """Give the duration, in seconds, that an item had then: what the manifest said, or what is known now.
+
+        >>> then = read_state(make_state([], np.ones(2, bool), np.array([1.5, 2.0]), np.array([1.0, 2.0])))
+        >>> then.duration(0, said=1.0, now=0.7), then.duration(1, said=2.0, now=0.7)
+        (1.5, 2.0)
+        """
+        if (known := self.measured.get(index)) is not None:
+            return known
+        return said if self.all_measured or np.isnan(now) else now
 
 
 def make_state(
@@ -58,12 +73,15 @@ def make_state(
     >>> read_state(state).kept.tolist()
     [True, False]
     """
-    differ = np.flatnonzero((seconds != said) & ~np.isnan(seconds))[:_MEASURED]
+    differ = np.flatnonzero((seconds != said) & ~np.isnan(seconds))
+    of_bad = np.isin(differ, [row.index for row in bad])  # their batches are read again without them
+    measured = np.concatenate([differ[of_bad], differ[~of_bad][:_MEASURED]])
     return {
         "entries": len(kept),
         "bad": [row.to_json() for row in bad],
         "kept": base64.b64encode(zlib.compress(np.packbits(kept).tobytes())).decode(),
-        "measured": {"index": differ.tolist(), "seconds": seconds[differ].tolist()},
+        "measured": {"index": measured.tolist(), "seconds": seconds[measured].tolist()},
+        "all_measured": len(measured) == len(differ),
     }
 
 
@@ -76,6 +94,7 @@ def read_state(state: Mapping[str, Any]) -> Remembered:
             bad=tuple(Quarantined(**row) for row in state["bad"]),
             kept=np.unpackbits(bits, count=state["entries"]).astype(bool),
             measured=dict(zip(measured["index"], measured["seconds"], strict=True)),
+            all_measured=bool(state.get("all_measured", len(measured["index"]) < _MEASURED)),
         )
     except (KeyError, TypeError, ValueError, zlib.error) as error:
         raise ConfigError(f"this is not the state of a data source: {error}", code="data-state") from error
@@ -97,7 +116,16 @@ def join_states(states: Iterable[Mapping[str, Any] | None]) -> dict[str, Any] | 
         rows = zip(*(state["sources"] for state in known), strict=True)
         return {"sources": [join_states(row) for row in rows]}
     bad: dict[int, Any] = {}
+    seconds: dict[int, float] = {}
     for state in known:
         for row in state["bad"]:
             bad.setdefault(row["index"], row)
-    return {**known[0], "bad": [bad[index] for index in sorted(bad)]}
+        measured = state["measured"]
+        for index, duration in zip(measured["index"], measured["seconds"], strict=True):
+            if state is known[0] or index in bad:
+                seconds.setdefault(index, duration)
+    return {
+        **known[0],
+        "bad": [bad[index] for index in sorted(bad)],
+        "measured": {"index": list(seconds), "seconds": list(seconds.values())},
+    }

@@ -323,7 +323,8 @@ class SpeechSource:
             self._ledger.mark(row.index, row.kind, row.reason)
         seconds = np.array(self.seconds)
         for index in involved:
-            seconds[index] = then.measured.get(index, self.manifest.durations[index])
+            said = float(self.manifest.durations[index])
+            seconds[index] = then.duration(index, said=said, now=seconds[index])
             if then.kept[index]:
                 self._dropped[index] = -1
             else:

@@ -25,7 +25,7 @@ class Lines:
     >>> lines = Lines(Path(tempfile.mkdtemp()) / "rows.jsonl", print)
     >>> lines.add({"step": 1, "loss": math.nan})
     >>> lines.flush()
-    27
+    26
 
     `note` is told once when the disk begins to refuse, and of rows that are lost because more than 16 MiB
     wait: the oldest. Numbers that are not finite are written as null.
