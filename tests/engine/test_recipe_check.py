@@ -11,7 +11,7 @@ import pytest
 from neumo.engine import NeuralFactory
 from neumo.engine.callbacks import EarlyStop
 from neumo.engine.recipe import read_actions
-from neumo.engine.recipe_check import check_early_stop, figures, recipe_findings
+from neumo.engine.recipe_check import check_followed, figures, recipe_findings
 from neumo.graph.graph import Graph
 from neumo.graph.module import Metric
 from neumo.graph.signature import Signature
@@ -78,7 +78,7 @@ def test_a_figure_that_nobody_can_foresee_is_believed(path: Path) -> None:
     recipe = load_recipe(path)
     actions = read_actions(recipe)
     assert actions.train.evaluations(recipe)[0].best == "anything"
-    check_early_stop(recipe, actions)
+    check_followed(recipe, actions)
 
 
 def test_an_early_stop_waits_for_a_figure_that_there_is(path: Path) -> None:
@@ -86,18 +86,33 @@ def test_an_early_stop_waits_for_a_figure_that_there_is(path: Path) -> None:
     with refused(
         ConfigError, "train.early_stop waits for 'eror', and no evaluation gives that figure"
     ) as caught:
-        check_early_stop(recipe, read_actions(recipe))
+        check_followed(recipe, read_actions(recipe))
     assert "did you mean 'error'?" in str(caught.value)
     recipe = load_recipe(path, ["train.evaluate.name=dev"])
     with refused(ConfigError, "they give dev.error, dev.points"):
-        check_early_stop(recipe, read_actions(recipe))
+        check_followed(recipe, read_actions(recipe))
     recipe = load_recipe(path, ["train.evaluate.name=dev", "train.early_stop.metric=dev.error"])
-    check_early_stop(recipe, read_actions(recipe))
+    check_followed(recipe, read_actions(recipe))
     recipe = load_recipe(path, ["train.early_stop=null"])
-    check_early_stop(recipe, read_actions(recipe))
+    check_followed(recipe, read_actions(recipe))
     recipe = load_recipe(path, ["train.evaluate=[]"])
     with refused(ConfigError, "they give nothing"):
-        check_early_stop(recipe, read_actions(recipe))
+        check_followed(recipe, read_actions(recipe))
+
+
+def test_a_schedule_follows_a_figure_that_there_is(path: Path) -> None:
+    recipe = load_recipe(path, ["train.schedule={kind: Plateau, metric: eror}"])
+    with refused(ConfigError, "train.schedule follows 'eror', and no evaluation gives that figure") as caught:
+        check_followed(recipe, read_actions(recipe))
+    assert "did you mean 'error'?" in str(caught.value)
+    place: Any = caught.value.where
+    assert place.text[place.start : place.end] == "eror"
+    recipe = load_recipe(path, ["train.schedule={kind: Plateau, metric: error}"])
+    check_followed(recipe, read_actions(recipe))
+    phase = "train.phases=[{loss: loss, schedule: {kind: Plateau, metric: wer}}]"
+    recipe = load_recipe(path, ["train.loss=null", "train.early_stop=null", phase])
+    with refused(ConfigError, "the schedule of phase 'loss' follows 'wer'"):
+        check_followed(recipe, read_actions(recipe))
 
 
 def test_a_recipe_without_a_file_is_refused_without_a_place() -> None:

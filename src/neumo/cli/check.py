@@ -67,12 +67,12 @@ def check_findings(
     recipe: Recipe, actions: Actions | None, *, has_weights: bool = False
 ) -> dict[str, list[Finding]]:
     """Find what rules have to say about the graphs of a recipe, by graph; raises an error for all errors."""
-    from neumo.engine.recipe_check import check_early_stop, recipe_findings
+    from neumo.engine.recipe_check import check_followed, recipe_findings
     from neumo.graph.rules import active
     from neumo.graph.yaml import raise_all
 
     if actions is not None:
-        check_early_stop(recipe, actions)
+        check_followed(recipe, actions)
     found = recipe_findings(recipe, actions, has_weights=has_weights)
     errors = [finding.error() for each in found.values() for finding in active(each, "error")]
     raise_all([*errors], str(recipe.path or "the recipe"))

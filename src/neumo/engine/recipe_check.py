@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, cast
 
 from neumo.engine.callbacks.evaluate import figures as figures
 from neumo.engine.preflight import find_loss
 from neumo.engine.recipe_phases import losses_of
+from neumo.engine.schedules import Plateau
 from neumo.graph.rules import Finding, Purpose, find, find_between
 from neumo.graph.yaml import Recipe
 from neumo.types.errors import ConfigError, GraphError, NeumoError, did_you_mean
@@ -74,10 +75,13 @@ def check_best(recipe: Recipe, actions: Actions) -> None:
         )
 
 
-def check_early_stop(recipe: Recipe, actions: Actions) -> None:
-    """Raise `ConfigError` for an early stop that waits for a figure that no evaluation gives."""
-    stop = actions.train.early_stop
-    if stop is None:
+def check_followed(recipe: Recipe, actions: Actions) -> None:
+    """Raise `ConfigError` for an early stop or a schedule that follows a figure which no evaluation gives."""
+    followed = [(f"{where} follows", metric, keys) for where, metric, keys in _schedules(actions)]
+    if actions.train.early_stop is not None:
+        keys = ("train", "early_stop", 0, "metric")
+        followed.insert(0, ("train.early_stop waits for", actions.train.early_stop.metric, keys))
+    if not followed:
         return
     known: list[str] = []
     for asked in actions.train.evaluations(recipe):
@@ -85,14 +89,25 @@ def check_early_stop(recipe: Recipe, actions: Actions) -> None:
         if given is None:
             return
         known += [f"{asked.name}.{figure}" if asked.name else figure for figure in given]
-    if stop.metric not in known:
-        raise ConfigError(
-            f"train.early_stop waits for {stop.metric!r}, and no evaluation gives that figure",
-            code="metric",
-            where=place_of(recipe, "train", "early_stop", 0, "metric"),
-            details=[f"they give {', '.join(known) or 'nothing'}"],
-            fixes=did_you_mean(stop.metric, known),
-        )
+    for what, metric, keys in followed:
+        if metric not in known:
+            raise ConfigError(
+                f"{what} {metric!r}, and no evaluation gives that figure",
+                code="metric",
+                where=place_of(recipe, *keys),
+                details=[f"they give {', '.join(known) or 'nothing'}"],
+                fixes=did_you_mean(metric, known),
+            )
+
+
+def _schedules(actions: Actions) -> Iterator[tuple[str, str, tuple[str | int, ...]]]:
+    """Find the schedules that follow a metric: by name, with the metric, and where the recipe says so."""
+    if isinstance(actions.schedule, Plateau):
+        yield "train.schedule", actions.schedule.metric, ("train", "schedule", "metric")
+    for number, phase in enumerate(actions.phases):
+        if isinstance(phase.schedule, Plateau):
+            keys = ("train", "phases", number, "schedule", "metric")
+            yield f"the schedule of phase {phase.label!r}", phase.schedule.metric, keys
 
 
 def place_of(recipe: Recipe, *keys: str | int, named_in: str = "") -> YamlPlace | str | None:
