@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from neumo.backends.torch.compile import Compiler
 from neumo.backends.torch.device import choose_place
+from neumo.backends.torch.execute import TorchProgram
 from neumo.backends.torch.registry import implements
 from neumo.engine import AdamW, Compile, NeuralFactory
 from neumo.engine.compile import read_compile
@@ -27,7 +28,7 @@ from neumo.graph.signature import Signature
 from neumo.graph.yaml import load_recipe
 from neumo.types import Acoustic, B, BackendError, ConfigError, F, GraphError, NeumoError, T
 
-from ..engine.toys import Line, MeanError, PointData, SquaredError
+from ..engine.toys import Line, MeanError, PointData, SquaredError, refused
 
 HAS_COMPILER = shutil.which(os.environ.get("CXX", "g++")) is not None
 needs_compiler = pytest.mark.skipif(not HAS_COMPILER, reason="inductor needs a C++ compiler on a CPU")
@@ -279,3 +280,15 @@ def test_an_unknown_mode_is_refused_with_the_nearest() -> None:
     with pytest.raises(NeumoError, match="no mode 'max-auto'") as caught:
         Compile(mode="max-auto")  # pyright: ignore[reportArgumentType]
     assert "max-autotune" in str(caught.value.fixes)
+
+
+def test_recorded_work_is_refused_with_several_batches_a_step(monkeypatch) -> None:
+    """A batch might overwrite what the one before it has computed, until a GPU has proved otherwise."""
+    monkeypatch.setattr(TorchProgram, "records", True)
+    batch = PointData()()
+    loss = SquaredError()(given=Line().named("line")(x=batch.x).y, wanted=batch.y).loss
+    graph = Graph("recorded", "train", {"loss": loss})
+    factory = NeuralFactory(device="cpu", seed=3, progress=False)
+    assert factory.train(graph, max_steps=2).steps == 2
+    with refused(BackendError, "CUDA graphs were asked for.*several batches.*cuda_graphs=False"):
+        factory.train(graph, max_steps=2, batches_per_step=2)

@@ -5,12 +5,13 @@ import torch
 
 from neumo.backends.torch.device import choose_place
 from neumo.backends.torch.training.scaling import Scaler, make_scaler
-from neumo.engine import SGD, AdamW
+from neumo.engine import SGD, AdamW, NovoGrad
 from neumo.engine.precision import LossScale
 from neumo.graph.graph import Graph
 from neumo.types import BackendError, ConfigError
 
 from ..engine.toys import Line, PointData, SquaredError, line_graphs, refused
+from ..parallel.divided_toys import CountedSquares
 from .precise import LoudFeatures, factory, stack_graph
 
 FP16 = {"precision": "fp16", "allow": {"fp16-on-cpu"}}
@@ -87,6 +88,32 @@ def test_an_overflow_at_the_smallest_scale_is_a_bad_step(scales):
     low = factory(precision="bf16").train(graph, epochs=10, optimizer=AdamW(lr=0.02))
     assert low.skipped == []
     assert low.history[-1]["loss"] < 0.1 * low.history[0]["loss"]
+
+
+def test_a_loss_that_is_no_number_leaves_the_scale(scales):
+    """It says nothing of the scale, which works on gradients, and is no step without an overflow either."""
+    graph = line_graphs(data=PointData(shuffle=False, poisoned=(9,)))[0]
+    spec = LossScale(initial=16.0, growth_interval=3)
+    result = factory(**FP16).train(graph, max_steps=5, loss_scale=spec)
+    assert [row["step"] for row in result.skipped] == [2]
+    assert scales == [16.0, 16.0, 16.0, 32.0, 32.0]
+
+
+def test_a_step_whose_loss_counts_nothing_does_not_let_the_scale_grow(scales):
+    batch = PointData()()
+    fitted = Line().named("line")(x=batch.x).y
+    graph = Graph("train", "train", {"loss": CountedSquares(above=1e9).named("squares")(x=fitted).loss})
+    factory(**FP16).train(graph, max_steps=4, loss_scale=LossScale(initial=16.0, growth_interval=1))
+    assert scales == [16.0] * 4
+
+
+def test_an_update_does_not_ask_the_device_again_whether_all_is_finite(monkeypatch):
+    def asked(*_):
+        raise AssertionError("GradScaler.step brings found_inf to the host")
+
+    monkeypatch.setattr(Scaler, "step", asked)
+    result = factory(**FP16).train(line_graphs()[0], optimizer=NovoGrad(), max_steps=3, loss_scale=4.0)
+    assert len(set(result.losses)) == 3
 
 
 @pytest.mark.parametrize("nonfinite", ["raise", "skip"])

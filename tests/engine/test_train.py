@@ -14,6 +14,7 @@ from neumo.engine import (
     NovoGrad,
     read_log,
 )
+from neumo.engine.train import Training
 from neumo.graph.graph import Graph
 from neumo.types import BackendError, ConfigError, DataError, GraphError
 
@@ -248,12 +249,25 @@ def test_bad_steps_are_null_in_the_log(tmp_path):
     assert steps[0]["skipped"] == "loss"
 
 
-def test_utterances_that_the_loss_left_out_are_counted_and_named():
+@pytest.mark.parametrize("waiting", [1, 2, 100])
+def test_utterances_that_the_loss_left_out_are_counted_and_named(monkeypatch, waiting):
+    """Flags of so many batches are held on the device at most."""
+    monkeypatch.setattr("neumo.engine.train._FLAGS_KEPT", waiting)
+    monkeypatch.setattr(Training, "_read_flags", _watched(Training._read_flags, most := []))
     train, _ = line_graphs(loss=SquaredError(flag_above=2.0))
     result = factory().train(train, epochs=2)
     wanted = {f"points.csv:{i + 1}" for i in range(40) if PointData().open(3).item(i, 0)["y"] > 2.0}
     assert result.infeasible == dict.fromkeys(wanted, 2)
     assert sum("had to leave out" in note for note in result.notes) == 1
+    assert max(most) == min(waiting, 5)  # an epoch has five batches
+
+
+def _watched(method, most):
+    def watched(self):
+        most.append(len(self._flagged))
+        method(self)
+
+    return watched
 
 
 # --- callbacks, evaluation, averages

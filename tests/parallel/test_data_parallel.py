@@ -10,9 +10,10 @@ import pytest
 from neumo.engine import NeuralFactory
 from neumo.engine.callbacks import Callback
 from neumo.engine.optimizers import SGD
+from neumo.graph.graph import Graph
 from neumo.types.errors import DataError
 
-from ..engine.toys import Line, PointData, line_graphs
+from ..engine.toys import Line, PointData, SquaredError, line_graphs
 from .launch import run
 
 
@@ -80,6 +81,26 @@ def test_batches_that_are_left_out_hold_nobody_up() -> None:
     one, two = run(left_out_on_one, 2)
     assert one == two == pytest.approx(alone, rel=1e-12)
     assert len(alone) == 8
+
+
+def asked_in_every_turn() -> Any:
+    """The items of each batch, which no loss needs, in turns without a batch as well."""
+    asked: list[Any] = []
+
+    class Asking(Callback):
+        def on_batch_start(self, run: Any) -> None:
+            asked.append(run.value("item").tolist())
+
+    batch = PointData(points=12, batch_size=4, shuffle=False, skipped=(0, 1, 2, 3))()
+    fitted = Line().named("line")(x=batch.x).y
+    outputs = {"loss": SquaredError()(given=fitted, wanted=batch.y).loss, "item": batch.item}
+    factory = NeuralFactory(device="cpu", seed=3, progress=False)
+    factory.train(Graph("asked", "train", outputs), epochs=1, callbacks=[Asking()], loss="loss")
+    return asked
+
+
+def test_values_of_a_turn_without_a_batch_are_those_of_what_is_computed() -> None:
+    assert run(asked_in_every_turn, 2) == [[[8, 9, 10, 11]] * 2, [[4, 5, 6, 7]] * 2]
 
 
 def nan_on_one() -> Any:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from neumo.data.source import DataSource
     from neumo.engine.options import NonFinite
 
+_FLAGS_KEPT: Final = 100  # batches whose flags wait in the memory of the device
 _ROWS_KEPT: Final = 1000  # of skipped steps, in the state; the file in the run folder has all
 
 _WHAT = {"loss": "the loss", "gradient": "the gradient", "overflow": "the scaled fp16 gradient"}
@@ -125,7 +126,9 @@ class Training:
     beginning: str = ""  # what is said where there is something left to train
     losses: list[float] = field(default_factory=list[float])
     _flagged: list[tuple[Any, tuple[int, ...]]] = field(default_factory=list[tuple[Any, tuple[int, ...]]])
-    _spare: tuple[Any, ...] | None = None  # feeds to compute, for the sake of the others, in an empty turn
+    _infeasible: list[str] = field(default_factory=list[str])  # of the flags that were read
+    _flags_read: int = 0
+    _spare: Batch | None = None  # what to compute, for the sake of the others, in an empty turn
     _watch: Watch = field(init=False)
     _rows: Lines | None = None  # of steps that are not finite
     _noted: int = 0  # notes that the others know
@@ -211,23 +214,21 @@ class Training:
                 for _ in batches:
                     faults.reach("batch")
                 if self._spare is None and self.run.world.size > 1:
-                    self._spare = self._first_feeds(batches, share)
+                    self._spare = self._first_batch(batches, share)
                 yield batches
         finally:
             close: Callable[[], None] | None = getattr(stream, "close", None)
             if close is not None:
                 close()
 
-    def _first_feeds(self, batches: Sequence[Batch], share: Share) -> tuple[Any, ...] | None:
+    def _first_batch(self, batches: Sequence[Batch], share: Share) -> Batch | None:
         """Find something to compute in turns without a batch, should they come."""
         if all(batch.items for batch in batches):
             return None
         # Not with the workers of `reader`, which is in the middle of the epoch.
         aside = self.session.reader(self.source, self.ports, 0)
         with closing(aside):
-            return next(
-                (batch.feeds for batch in aside.read(share.spares, self.run.epoch) if batch.items), None
-            )
+            return next((batch for batch in aside.read(share.spares, self.run.epoch) if batch.items), None)
 
     def _step(self, window: Sequence[Batch], reference: float) -> None:
         run = self.run
@@ -308,7 +309,7 @@ class Training:
                 self._bad_step(update, window, turn.part.name)
             elif not update.skipped:
                 run.tally.add_good(update.loss, turn.part.name)
-                self._spare = next((batch.feeds for batch in window if batch.items), self._spare)
+                self._spare = next((batch for batch in window if batch.items), self._spare)
 
     def _accumulate(self, turn: _Turn, window: Sequence[Batch], reference: float) -> None:
         """Compute the batches of a step; where there is none, another one that counts nothing."""
@@ -316,13 +317,13 @@ class Training:
         for number, batch in enumerate(window):
             if number and not turn.place:
                 run.tell("on_batch_end")
-            feeds = batch.feeds if batch.items else self._spare_feeds()
+            computed = batch if batch.items else self._spare_batch()
             seed = self._seed(number, turn.place)
-            run.current = Current(feeds, batch.items, seed)
+            run.current = Current(computed.feeds, computed.items, seed)
             if not turn.place:
                 run.tell("on_batch_start")
             values = turn.part.trainer.accumulate(
-                turn.part.taken(feeds),
+                turn.part.taken(computed.feeds),
                 seed=seed,
                 weight=float(len(batch.items)),
                 reference=reference,
@@ -330,6 +331,8 @@ class Training:
             )
             if batch.items:
                 self._flagged += [(values[position], batch.items) for position in turn.part.flags]
+                if len(self._flagged) >= _FLAGS_KEPT:
+                    self._read_flags()
 
     def _seed(self, number: int, turn: int) -> int:
         """The seed of a batch: its place among all batches of the step counts, not the process."""
@@ -337,7 +340,7 @@ class Training:
         parts = ("batch", place) if place else ()
         return derive_seed(self.run.seed, "step", self.run.step, *parts, *(("turn", turn) if turn else ()))
 
-    def _spare_feeds(self) -> tuple[Any, ...]:
+    def _spare_batch(self) -> Batch:
         if self._spare is None:
             raise DataError(
                 f"process {self.run.world.rank} has no batch that it could read",
@@ -415,13 +418,9 @@ class Training:
         """
         if not any(part.flags for part in self.parts):
             return
-        mine: list[str] = []
-        for flags, items in self._flagged:
-            array = self.session.to_numpy(flags).reshape(-1)
-            mine += [self.source.name(item) for item, flag in zip(items, array, strict=True) if flag]
-        looked = sum(len(items) for _, items in self._flagged)
-        self._flagged.clear()
-        everyone = together(self.run.world, [mine, looked])
+        self._read_flags()
+        everyone = together(self.run.world, [self._infeasible, self._flags_read])
+        self._infeasible, self._flags_read = [], 0
         found = [name for names, _ in everyone for name in names]
         self._looked += sum(count for _, count in everyone)
         self._left_out += len(found)

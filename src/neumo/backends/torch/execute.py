@@ -65,6 +65,11 @@ class TorchProgram:
         self._fastest = self._bare if compiler is None else self._compiled
         self._run: Callable[[Sequence[Any]], list[Any]] = self._guarded
 
+    @property
+    def records(self) -> bool:
+        """Whether a GPU repeats recorded work (CUDA graphs) in memory that is used again."""
+        return self._compiler is not None and self._compiler.records
+
     def __call__(self, feeds: Sequence[Any]) -> list[Any]:
         """Run the plan once."""
         return self._run(feeds)

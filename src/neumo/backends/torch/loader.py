@@ -78,25 +78,35 @@ def _directly(packed: Generator[Packed, None, None], device: torch.device) -> Ge
 
 
 def _over_stream(packed: Generator[Packed, None, None], device: torch.device) -> Generator[Batch, None, None]:
-    """Copy the next batch on a stream of its own while the present one is computed on."""
+    """Copy the next batch on a stream of its own while the present one is computed on.
+
+    Where the next one cannot be read, the present one is handed over first: its step is not lost.
+    """
     stream = torch.cuda.Stream(device)
     ahead: Batch | None = None
     with closing(packed):
-        for batch in packed:
-            with torch.cuda.stream(stream):
-                pinned = batch if all(tensor.is_pinned() for tensor in batch.tensors) else batch.pin_memory()
-                coming = Batch(
-                    tuple(tensor.to(device, non_blocking=True) for tensor in pinned.tensors), batch.items
-                )
+        while True:
+            try:
+                coming = _sent(next(packed), stream, device)
+            except Exception as end:  # there is no other one, or it cannot be read
+                if ahead is not None:
+                    yield _arrived(ahead, stream, device)
+                if isinstance(end, StopIteration):
+                    return
+                raise
             if ahead is not None:
-                yield _arrived(ahead, stream)
+                yield _arrived(ahead, stream, device)
             ahead = coming
-    if ahead is not None:
-        yield _arrived(ahead, stream)
 
 
-def _arrived(batch: Batch, stream: torch.cuda.Stream) -> Batch:
-    current = torch.cuda.current_stream()
+def _sent(batch: Packed, stream: torch.cuda.Stream, device: torch.device) -> Batch:
+    with torch.cuda.stream(stream):
+        pinned = batch if all(tensor.is_pinned() for tensor in batch.tensors) else batch.pin_memory()
+        return Batch(tuple(tensor.to(device, non_blocking=True) for tensor in pinned.tensors), batch.items)
+
+
+def _arrived(batch: Batch, stream: torch.cuda.Stream, device: torch.device) -> Batch:
+    current = torch.cuda.current_stream(device)  # which need not be that of the first GPU
     current.wait_stream(stream)
     for tensor in batch.feeds:
         tensor.record_stream(current)  # else its memory might be given away while a kernel still reads it

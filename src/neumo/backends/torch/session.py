@@ -25,7 +25,7 @@ from neumo.backends.torch.parallel.same_weights import check_same_weights
 from neumo.backends.torch.parallel.shards import whole
 from neumo.backends.torch.parallel.strategy import Division
 from neumo.backends.torch.parallel.sync_norm import SyncedNorms, check_groups, norm_group
-from neumo.backends.torch.parallel.world import join, own_device
+from neumo.backends.torch.parallel.world import join, own_device, take_device
 from neumo.backends.torch.precision import Precisions
 from neumo.backends.torch.registry import build
 from neumo.backends.torch.save import (
@@ -95,6 +95,7 @@ class TorchSession:
         self.world: World = join(self.strategy.timeout_minutes)
         own = {each.precision for each in setup.precisions}
         self.place = choose_place(own_device(setup.device, self.world), setup.precision, setup.allow, own)
+        take_device(self.place.device, self.world)
         self.precisions = Precisions(self.place, setup.precisions)
         self._allow = setup.allow
         self.seed = setup.seed

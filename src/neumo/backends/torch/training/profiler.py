@@ -30,7 +30,7 @@ class TorchProfiler:
         activities = [ProfilerActivity.CPU]
         if device.type == "cuda":
             activities.append(ProfilerActivity.CUDA)
-        self._cuda = device.type == "cuda"
+        self._device = device
         self._profile = profile(activities=activities, acc_events=True)
         self._profile.start()
 
@@ -53,8 +53,8 @@ class TorchProfiler:
 
     def finish(self, trace: Path | None) -> tuple[list[Timed], list[Timed]]:
         """Write the trace, and return the times of modules and of operations."""
-        if self._cuda:
-            torch.cuda.synchronize()
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
         self._profile.stop()
         for handle in self._handles:
             handle.remove()

@@ -103,6 +103,8 @@ class TorchTrainer:
         """Add the gradient of one batch to that of the step; returns the wanted values of the plan."""
         if not self._parts:
             self.statistics.keep()
+        elif self.program.records:
+            raise _several_recorded()
         if self._synced is not None:
             self._synced.counted = bool(weight)
         reseed(self.place.device, seed)
@@ -161,7 +163,7 @@ class TorchTrainer:
         parts = zip(losses, amounts, strict=True)
         total = sum(loss * amount for loss, amount in parts if amount or not _finite(loss))
         mine = sum(amounts)
-        total, amount, *signals = self.world.sum([total, mine, *signals])
+        total, amount, *signals = self.world.sum([total, mine, *signals], "the loss of a step")
         # Only now times the number of processes: before, it would decide which steps overflow in fp16.
         post = self.division.factor * self._reference / amount if self._reference and amount else 1.0
         value, norm = total / amount if amount else total, size * post
@@ -174,8 +176,8 @@ class TorchTrainer:
         else:
             self._shared.average(mine / amount)
             self._update(gradients, post * self._clipping(norm), factor)
-        if self.place.scales_loss:
-            self.scaler.update()
+        if self.place.scales_loss:  # a loss that is no number says nothing of its scale, nor does no loss
+            self.scaler.update(self.scaler.get_scale() if skipped in ("loss", "empty") else None)
         for weight in self._weights:  # as zero_grad does, which takes twenty times as long
             weight.grad = None
         self._parts.clear()
@@ -202,7 +204,7 @@ class TorchTrainer:
         set_rate(self.optimizer, factor)
         if self.larc is not None:
             apply_larc(self.optimizer, self.larc)
-        self.scaler.step(self.optimizer)
+        self.optimizer.step()  # not that of the scaler, which waits to learn that all is finite, as is known
         if self.average is not None:
             self.average.update()
 
@@ -339,7 +341,18 @@ def reseed(device: torch.device, seed: int) -> None:
     """Seed the random numbers of torch on the CPU and on the device; far cheaper than `torch.manual_seed`."""
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
-        torch.cuda.manual_seed(seed)
+        torch.cuda.init()  # before it there are no generators
+        index = torch.cuda.current_device() if device.index is None else device.index
+        torch.cuda.default_generators[index].manual_seed(seed)
+
+
+def _several_recorded() -> BackendError:
+    return BackendError(
+        "CUDA graphs were asked for, and a step that computes several batches one after the other",
+        code="compile",
+        why="It is not proved that one leaves alone what the other has computed: values, and gradients.",
+        fixes=["cuda_graphs=False", "batches_per_step=None: one batch in each process, of a larger size"],
+    )
 
 
 def _finite(number: float) -> bool:
