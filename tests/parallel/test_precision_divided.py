@@ -11,9 +11,11 @@ import pytest
 from neumo.backends.torch.training import scaling
 from neumo.backends.torch.training.scaling import Scaler
 from neumo.engine import SGD, LossScale, NeuralFactory
+from neumo.engine.callbacks import Callback
 from neumo.engine.strategies import DDP, FSDP
 
 from ..backends.precise import stack_graph
+from ..engine.toys import PointData, line_graphs
 from .launch import run
 
 SPEC = LossScale(initial=2.0**24, growth_interval=3)
@@ -73,3 +75,25 @@ def test_two_processes_compute_what_one_does_in_every_precision() -> None:
         assert found["losses"] == pytest.approx(expected["losses"], rel=0.01), case
         for name, value in expected["weights"].items():
             np.testing.assert_allclose(found["weights"][name], value, atol=0.02, err_msg=f"{case} {name}")
+
+
+def steps_that_overflow() -> list[str]:
+    """At the scale that a training begins with by itself, and with four batches a step."""
+    told: list[str] = []
+
+    class Listening(Callback):
+        def on_step_end(self, run: Any) -> None:
+            told.append(run.skipped)
+
+    graph, _ = line_graphs(data=PointData(points=48, batch_size=4))
+    factory = NeuralFactory(device="cpu", precision="fp16", seed=3, progress=False, allow={"fp16-on-cpu"})
+    given: dict[str, Any] = {"optimizer": SGD(lr=0.02), "callbacks": [Listening()]}
+    factory.train(graph, max_steps=9, batches_per_step=4, **given)
+    return told
+
+
+def test_the_number_of_processes_has_no_part_in_which_steps_overflow() -> None:
+    alone = steps_that_overflow()
+    assert set(alone) == {"", "overflow"}
+    for processes in (2, 4):
+        assert run(steps_that_overflow, processes) == [alone] * processes

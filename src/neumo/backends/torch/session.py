@@ -20,7 +20,7 @@ from neumo.backends.torch.execute import TorchProgram
 from neumo.backends.torch.loader import TorchReader, to_tensor
 from neumo.backends.torch.mean import mean_of
 from neumo.backends.torch.memory import is_about_memory, too_large
-from neumo.backends.torch.parallel.fsdp import check_patterns, check_uncompiled
+from neumo.backends.torch.parallel.fsdp import check_patterns
 from neumo.backends.torch.parallel.same_weights import check_same_weights
 from neumo.backends.torch.parallel.shards import whole
 from neumo.backends.torch.parallel.strategy import Division
@@ -184,7 +184,6 @@ class TorchSession:
         """Prepare to train the weights that the plan calls; what is frozen stays in evaluation mode."""
         if self._division is not None:
             self._division.close()  # what a training that failed has left
-        check_uncompiled(self.strategy, self.world, compiled=self.compiler is not None)
         self.set_modes(plan)
         modules = self._trained(plan)
         norms = self._synchronised(modules)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -38,15 +38,6 @@ def trainable_weights(modules: Mapping[str, nn.Module]) -> dict[str, nn.Paramete
             if weight.requires_grad:
                 named.setdefault(id(weight), (f"{name}.{key}", weight))
     return dict(named.values())
-
-
-def statistics_of(modules: Iterable[nn.Module]) -> list[Tensor]:
-    """List the saved buffers: what a forward pass may change. Buffers that are not saved are constants."""
-    found: dict[int, Tensor] = {}
-    for module in modules:
-        saved = set(state_names(module))
-        found.update({id(value): value for name, value in module.named_buffers() if name in saved})
-    return list(found.values())
 
 
 def set_modes(module: nn.Module, *, frozen: bool, still: Collection[str]) -> None:

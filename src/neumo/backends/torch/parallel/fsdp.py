@@ -20,7 +20,7 @@ from neumo.backends.torch.parallel.shards import gather, whole
 from neumo.backends.torch.parallel.strategy import Arrays, whole_files
 from neumo.engine.checkpoint import Writer
 from neumo.engine.optimizers import Optimizer
-from neumo.engine.strategies import FSDP, Strategy
+from neumo.engine.strategies import FSDP
 from neumo.engine.world import World
 from neumo.types.errors import BackendError, ConfigError
 
@@ -309,16 +309,6 @@ def _not_sharded(part: nn.Module, error: Exception) -> BackendError:
     return BackendError(
         f"{type(part).__name__} cannot be sharded: {error}", code="shard", fixes=["strategy=DDP()"]
     )
-
-
-def check_uncompiled(strategy: Strategy, world: World, *, compiled: bool) -> None:
-    """Raise `BackendError` if modules are to be compiled and sharded."""
-    if compiled and world.size > 1 and isinstance(strategy, FSDP):
-        raise BackendError(
-            "compiled modules cannot be sharded: FSDP gathers and frees weights between the layers",
-            code="shard",
-            fixes=["compile=False", "strategy=DDP()"],
-        )
 
 
 def _check_optimizer(optimizer: Optimizer) -> None:

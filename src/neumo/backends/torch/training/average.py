@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from neumo.backends.torch.parallel.shards import own_part, put
+from neumo.backends.torch.parallel.statistics import copy_all
 from neumo.backends.torch.save import seen_as, twins
 from neumo.engine.optimizers import EMA
 
@@ -40,7 +41,7 @@ class Average:
         self._live = [own_part(live[name].detach()) for name in floating]
         self._mean = [own_part(self.tensors[name]) for name in floating]
         counters = [name for name in own if name not in floating]
-        self._counters = [(self.tensors[name], live[name]) for name in counters]
+        self._counters = [self.tensors[name] for name in counters], [live[name] for name in counters]
         self._exact: list[Tensor] = []  # averages as they were, while weights of half precision hold them
         self._pairs = [(own_part(self.tensors[name]), own_part(live[name].detach())) for name in own]
 
@@ -51,8 +52,7 @@ class Average:
         step = 1.0 - self.spec.decay_at(self.updates)
         live = [_wide(value) for value in self._live]
         torch._foreach_lerp_(self._mean, live, step)  # pyright: ignore[reportPrivateImportUsage]
-        for mean, live in self._counters:
-            mean.copy_(live)
+        copy_all(*self._counters)
 
     @torch.no_grad()
     def swap(self) -> None:

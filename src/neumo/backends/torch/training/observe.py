@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from neumo.backends.torch.weights import statistics_of
+from neumo.backends.torch.parallel.statistics import Statistics
 
 
 @contextmanager
@@ -22,17 +22,12 @@ def observing(
     """
     parts = [part for module in idle for part in module.modules()]
     modes = [part.training for part in parts]
-    statistics = statistics_of(modules)
-    kept = [value.clone() for value in statistics]
     devices = [device] if device.type == "cuda" else []
     for module in idle:
         module.eval()
     try:
-        with torch.no_grad(), torch.random.fork_rng(devices=devices):
+        with Statistics(modules).untouched(), torch.no_grad(), torch.random.fork_rng(devices=devices):
             yield
     finally:
         for part, training in zip(parts, modes, strict=True):
             part.training = training
-        with torch.no_grad():
-            for value, before in zip(statistics, kept, strict=True):
-                value.copy_(before)
