@@ -1,3 +1,5 @@
+"""The memory of workers grew until they were killed where a manifest had many lines."""
+
 import json
 import multiprocessing
 
@@ -16,23 +18,26 @@ def resident():
     return sum(int(row[1]) * 1024 for row in rows if row[0] in ("Private_Clean:", "Private_Dirty:"))
 
 
-@pytest.fixture(scope="module")
-def manifest(tmp_path_factory):
-    path = tmp_path_factory.mktemp("big") / "train.jsonl"
+def write(path, lines):
     line = {
         "audio_filepath": "",
         "duration": 3.25,
         "text": "a line of the usual length, with some words in it",
     }
     with open(path, "w") as file:
-        for n in range(LINES):
+        for n in range(lines):
             line["audio_filepath"] = f"train-clean-100/speaker-{n % 251}/chapter/{n:07d}.flac"
             file.write(json.dumps(line) + "\n")
     return path
 
 
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("big") / "train.jsonl", LINES)
+
+
 def test_a_large_manifest_takes_about_what_its_file_weighs(manifest):
-    """C15: no Python object per line."""
+    """No Python object per line."""
     size = manifest.stat().st_size
     before = resident()
     loaded = read_manifest(manifest)
@@ -40,10 +45,10 @@ def test_a_large_manifest_takes_about_what_its_file_weighs(manifest):
     assert len(loaded) == LINES
 
 
-def _walk(source, pipe):
+def _walk(source, pipe, rank=0):
     grown = []
     for epoch in range(3):
-        for batch in source.batches(epoch, rank=0, world=8):
+        for batch in source.batches(epoch, rank=rank, world=8):
             for index in batch:
                 assert source.manifest[index].duration == 3.25
         grown.append(resident())
@@ -51,7 +56,7 @@ def _walk(source, pipe):
 
 
 def test_workers_share_the_index_and_do_not_grow(manifest):
-    """C15: eight forked workers over three epochs; the growth after the first is about nothing."""
+    """Two forked workers, one after the other; the growth after the first epoch is about nothing."""
     source = SpeechSource(read_manifest(manifest), check="off", batch_size=32)
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
@@ -63,3 +68,23 @@ def test_workers_share_the_index_and_do_not_grow(manifest):
         assert grown[2] - grown[0] < 4 << 20
         assert grown[2] < 48 << 20
     assert np.all(source.seconds == 3.25)
+
+
+@pytest.mark.slow
+def test_eight_workers_of_a_million_lines_do_not_grow_over_three_epochs(tmp_path):
+    """All at once, as they are in a training, so that pages that are shared no more would show."""
+    source = SpeechSource(
+        read_manifest(write(tmp_path / "train.jsonl", 1_000_000)), check="off", batch_size=32
+    )
+    context = multiprocessing.get_context("fork")
+    pipes = [context.Pipe() for _ in range(8)]
+    workers = [
+        context.Process(target=_walk, args=(source, theirs, rank)) for rank, (_, theirs) in enumerate(pipes)
+    ]
+    for worker in workers:
+        worker.start()
+    grown = np.array([ours.recv() for ours, _ in pipes])
+    for worker in workers:
+        worker.join()
+    slopes = np.polyfit(range(3), grown.T, 1)[0]  # bytes an epoch
+    assert (slopes < 2 << 20).all(), slopes

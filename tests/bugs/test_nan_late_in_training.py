@@ -1,4 +1,4 @@
-"""NaN came late in a training, and every resume ran into it again (D02)."""
+"""NaN came late in a training, and every resume ran into it again."""
 
 import numpy as np
 import pytest
@@ -66,3 +66,16 @@ def test_a_resume_that_runs_into_it_again_stops_again_and_keeps_the_last_good_we
 def test_a_limit_that_is_high_enough_goes_round_the_bad_part(tmp_path):
     train(tmp_path, bad_limit=1000)
     assert finite(tmp_path)
+
+
+def test_the_checkpoint_before_the_bad_step_is_finite_and_each_resume_stops_there_with_names(tmp_path):
+    """The features of the fourth batch are not numbers; each batch is a step."""
+    for _ in range(3):
+        with pytest.raises(BackendError, match="of step 4 is not finite") as caught:
+            train(tmp_path, bad_limit=1)
+        assert newest(tmp_path).state["step"] == 3
+        assert finite(tmp_path)
+        assert caught.value.data["items"] == [f"points.csv:{n}" for n in range(25, 33)]
+        rows = read_log(tmp_path / "nonfinite.jsonl")
+        assert [row["step"] for row in rows] == [4]
+        assert rows[0]["batches"][0]["items"] == caught.value.data["items"]
