@@ -18,6 +18,8 @@ from neumo.types.errors import ConfigError
 
 _FOLDER: Final = "NEUMO_LAUNCHER"  # where processes leave word for their launcher
 _LAUNCHER: Final = "launcher"  # a file in it: the process that listens
+_STARTERS: Final = {"SLURM_STEP_NUM_TASKS": "srun", "OMPI_COMM_WORLD_SIZE": "mpirun"}  # by what they set
+_ONE_EACH: Final = {"srun": "srun --ntasks-per-node=1", "mpirun": "mpirun --map-by ppr:1:node"}
 _PLACE: Final = re.compile(r"[\w.\-\[\]:]+:\d{1,5}")
 
 
@@ -88,6 +90,29 @@ def launched_by_neumo() -> bool:
     False
     """
     return launched() and _FOLDER in os.environ
+
+
+def check_alone(environment: Mapping[str, str] | None = None) -> None:
+    """Raise `ConfigError` if this process is one of several that do not know of each other.
+
+    >>> check_alone({"SLURM_STEP_NUM_TASKS": "1"})
+
+    `srun` and `mpirun` start a command several times: without RANK each of them would train by itself.
+    """
+    given = os.environ if environment is None else environment
+    if launched(given):
+        return
+    for name, command in _STARTERS.items():
+        if (count := given.get(name, "")).isdecimal() and int(count) > 1:
+            raise ConfigError(
+                f"{command} has started this command {count} times, and each would train by itself",
+                code="launch",
+                where=f"{name}={count}",
+                fixes=[
+                    f"one command a machine: {_ONE_EACH[command]} neumo train RECIPE --processes N",
+                    f"env -u {name} neumo train RECIPE, if these are separate trainings, in separate folders",
+                ],
+            )
 
 
 def launched_rank() -> int:

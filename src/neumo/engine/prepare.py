@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from neumo.engine.aims import COUNT, Aim, divide_weights, feed_places, find_aims
 from neumo.engine.backend import TrainingSetup
 from neumo.engine.callbacks import Callback, TimeLimit
 from neumo.engine.effects import idle_precisions, large_steps, long_warm_ups
+from neumo.engine.lock import hold_folder
 from neumo.engine.plan import Plan, needed_steps
 from neumo.engine.preflight import (
     check_trainable,
@@ -63,10 +65,16 @@ def train(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> TrainR
     """Check everything, go on from a checkpoint if there is one, train, and leave the result in the
     modules.
     """
+    with ExitStack() as held:
+        return _train(factory, graph, options, held)
+
+
+def _train(factory: NeuralFactory, graph: Graph, options: TrainOptions, held: ExitStack) -> TrainResult:
     world = factory.session.world
     factory.check_precisions(graph, *(evaluation.graph for evaluation in options.evaluations()))
     subject = _subject(factory, graph, options)
     trainer, updating = _trainers(factory, subject, options)
+    lock = held.enter_context(hold_folder(factory.folder, world))
     resume = after_restart(factory.folder, options.resume)
     saved, passed = find_checkpoint(factory.folder, resume, world)
     if factory.folder is not None and world.rank == 0:
@@ -77,6 +85,9 @@ def train(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> TrainR
     evaluators = Evaluators(factory, trainer)
     display = None if factory.progress is False or world.rank else Progress(bar=factory.progress)
     run = _run(factory, subject, options, evaluators, display, saved)
+    if lock is not None:
+        lock.on_lost = run.stop
+        passed = [*lock.notes, *passed]
     run.stage = Stage(factory, graph, subject.plan, subject.source, trainer)
     parts = _parts(subject, options, run, updating)
     callbacks = _callbacks(factory, options, display, [part.factor for part in parts])
