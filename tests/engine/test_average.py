@@ -1,12 +1,14 @@
 """The mean of checkpoints."""
 
 import numpy as np
+import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
+from neumo.backends.torch.session import TorchSession
 from neumo.engine import EMA, AdamW, Checkpoint, CheckpointStore, Evaluate, NeuralFactory
-from neumo.engine.average import average_checkpoints, choose_checkpoints
+from neumo.engine.average import AVERAGED, average_checkpoints, averaged_weights, choose_checkpoints
 from neumo.graph.graph import Graph
 from neumo.types import CheckpointError, ConfigError
 
@@ -71,6 +73,38 @@ def test_averaged_weights_are_taken_where_there_are_any(tmp_path):
     average, live = (load_file(newest / f"{name}.safetensors") for name in ("average", "weights"))
     assert torch.equal(mean["line.linear.weight"], average["line.linear.weight"])
     assert not torch.equal(mean["line.linear.weight"], live["line.linear.weight"])
+
+
+def test_the_mean_of_older_checkpoints_is_not_taken_for_the_newest_weights(tmp_path):
+    assert averaged_weights(tmp_path) is None
+    trained(tmp_path)
+    mean = average_checkpoints(tmp_path, last=2)
+    assert averaged_weights(tmp_path) == mean
+    trained(tmp_path, epochs=5)
+    with refused(ConfigError, "is the mean of older checkpoints: the newest is step-00000025") as caught:
+        averaged_weights(tmp_path)
+    assert "it is the mean of step-00000015, step-00000020" in str(caught.value)
+    average_checkpoints(tmp_path, last=1)
+    assert averaged_weights(tmp_path) == mean
+    trained(tmp_path, resume="never")
+    assert averaged_weights(tmp_path) is None
+    assert (tmp_path / "earlier-1" / AVERAGED).is_file()
+
+
+def test_a_mean_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch):
+    trained(tmp_path)
+    mean = average_checkpoints(tmp_path, last=2)
+    before = mean.read_bytes()
+
+    def half(session, files, path, *, notes):
+        path.write_bytes(before[:100])
+        raise OSError("no room")
+
+    monkeypatch.setattr(TorchSession, "average", half)
+    with pytest.raises(OSError, match="no room"):
+        average_checkpoints(tmp_path, last=1)
+    assert mean.read_bytes() == before
+    assert not list(tmp_path.glob(".writing-*"))
 
 
 def test_tied_weights_stay_tied(tmp_path):

@@ -134,6 +134,14 @@ def test_a_short_training_leaves_the_mean_of_what_there_is(path):
     assert result.notes[-1] == "the weights are the mean of step-00000003"
 
 
+def test_the_mean_of_the_best_is_of_those_that_have_a_figure(path):
+    few = ["train.average={best: 2}", "train.epochs=2", "train.evaluate.every_epochs=4"]
+    _, _, result = trained(path, *few)
+    assert result.notes[-1] == "the weights are the mean of step-00000006"
+    _, _, result = trained(path, *few, "train.evaluate.every_epochs=2", "train.epochs=3")
+    assert result.notes[-1] == "the weights are the mean of step-00000006, step-00000009"
+
+
 @pytest.mark.parametrize(
     ("override", "words"),
     [

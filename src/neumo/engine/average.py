@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any, Final
 
 from neumo.engine.backend import Session, Setup, find_backend
 from neumo.engine.checkpoint import CheckpointStore, step_of
-from neumo.engine.weight_files import LEARNED, learned_in, weights_file
+from neumo.engine.weight_files import LEARNED, learned_in, notes_in, weights_file
 from neumo.types.errors import CheckpointError, ConfigError
 
 AVERAGED: Final = "averaged.safetensors"  # in a run folder
+_OF: Final = "neumo.averaged"  # notes in the file: the checkpoints that it is the mean of,
+_NEWEST: Final = "neumo.newest"  # and the newest one that there was
 
 
 def average_checkpoints(
@@ -44,9 +47,39 @@ def average_checkpoints(
     with ExitStack() as stack:
         files = [stack.enter_context(weights_file(path)) for path in chosen]
         learned = learned_in(files[-1])
-        notes = {LEARNED: json.dumps(learned), "neumo.averaged": ", ".join(path.name for path in chosen)}
-        worker.average(files, target, notes=notes)
+        notes = {LEARNED: json.dumps(learned), _OF: ", ".join(path.name for path in chosen)}
+        newest = CheckpointStore(run / "checkpoints").paths()[:1]
+        hidden = target.with_name(f".writing-{target.name}")
+        try:
+            worker.average(files, hidden, notes={**notes, _NEWEST: "".join(path.name for path in newest)})
+            os.replace(hidden, target)
+        finally:
+            hidden.unlink(missing_ok=True)
     return target
+
+
+def averaged_weights(folder: Path | None) -> Path | None:
+    """Find the mean of checkpoints that a training has left in its folder, if it has.
+
+    Raises `ConfigError` if there is a newer checkpoint than there was when it was made.
+    """
+    path = None if folder is None else folder / AVERAGED
+    if folder is None or path is None or not path.is_file():
+        return None
+    newest = "".join(each.name for each in CheckpointStore(folder / "checkpoints").paths()[:1])
+    notes = notes_in(path)
+    if newest != notes.get(_NEWEST, ""):
+        raise ConfigError(
+            f"{path} is the mean of older checkpoints: the newest is {newest or 'gone'}",
+            code="average",
+            details=[f"it is the mean of {notes.get(_OF, 'checkpoints that it does not name')}"],
+            fixes=[
+                "let the training come to its end, which makes it anew",
+                f"neumo average {folder}",
+                f"remove {path.name}: then the newest checkpoint is taken",
+            ],
+        )
+    return path
 
 
 def choose_checkpoints(
@@ -60,16 +93,11 @@ def choose_checkpoints(
     count = best if best is not None else last if last is not None else 5
     if count < 1:
         raise ConfigError(f"the average of {count} checkpoints is none", code="average", fixes=["last=5"])
-    store = CheckpointStore(run / "checkpoints")
-    known = store.paths()
+    known = CheckpointStore(run / "checkpoints").paths()
     if not known:
         raise CheckpointError(f"{run} has no checkpoint", code="checkpoint-missing")
-    if best is not None:
-        scores = _scores(store.read(known[0]).state)
-        ranked = sorted((path for path in known if path.name in scores), key=lambda path: scores[path.name])
-        word, option = "with a figure", "keep_best"
-    else:
-        ranked, word, option = known, "of the newest", "keep_last"
+    ranked = ranked_checkpoints(run, by_figure=best is not None)
+    word, option = ("with a figure", "keep_best") if best is not None else ("of the newest", "keep_last")
     if len(ranked) < count:
         raise ConfigError(
             f"the average of {count} checkpoints was asked for, and {run} has {len(ranked)} {word}",
@@ -81,6 +109,16 @@ def choose_checkpoints(
             ],
         )
     return sorted(ranked[:count], key=step_of)
+
+
+def ranked_checkpoints(run: Path, *, by_figure: bool) -> list[Path]:
+    """List the checkpoints of a run, the newest first, or those that have a figure, the best first."""
+    store = CheckpointStore(run / "checkpoints")
+    known = store.paths()
+    if not by_figure or not known:
+        return known
+    scores = _scores(store.read(known[0]).state)
+    return sorted((path for path in known if path.name in scores), key=lambda path: scores[path.name])
 
 
 def _scores(state: dict[str, Any]) -> dict[str, float]:

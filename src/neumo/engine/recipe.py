@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from neumo.engine.average import averaged_weights
 from neumo.engine.callbacks import Callback, Checkpoint, EarlyStop, Evaluate
 from neumo.engine.checkpoint import CheckpointStore
 from neumo.engine.compile import Compile
@@ -33,7 +34,6 @@ from neumo.engine.preflight import find_loss
 from neumo.engine.recipe_callbacks import (
     MAKING,
     CallbackSettings,
-    averaged_weights,
     check_average,
     leave_average,
     make_callbacks,

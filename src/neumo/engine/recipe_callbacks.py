@@ -17,10 +17,16 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from neumo.engine.average import AVERAGED, average_checkpoints, choose_checkpoints
+from neumo.engine.average import (
+    AVERAGED,
+    average_checkpoints,
+    choose_checkpoints,
+    ranked_checkpoints,
+)
 from neumo.engine.callbacks import Callback, Keep, Profile, Ramp, Samples, ScheduleValue, Unfreeze
 from neumo.engine.tracking import MLflow, TensorBoard, Tracker, WandB
 from neumo.engine.weight_names import check_heads, check_modules
+from neumo.engine.world import first_says, sharing_trouble
 from neumo.types.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -207,26 +213,34 @@ def check_average(settings: AverageSettings, *, keep_last: int, keep_best: int, 
             )
 
 
-def averaged_weights(folder: Path | None) -> Path | None:
-    """Find the mean of checkpoints that a training has left in its folder, if it has."""
-    path = None if folder is None else folder / AVERAGED
-    return path if path is not None and path.is_file() else None
-
-
 def leave_average(
     factory: NeuralFactory, graph: Graph, settings: AverageSettings, result: TrainResult
 ) -> None:
-    """Put the mean of checkpoints into the modules; of those that there are, if a training was short."""
-    folder = factory.folder
+    """Put the mean of checkpoints into the modules; of those that there are, if a training was short.
+
+    The first process makes it; all processes raise what it cannot do.
+    """
+    folder, world = factory.folder, factory.session.world
     if folder is None:
         return
-    world = factory.session.world
-    there = len(list((folder / "checkpoints").glob("step-*")))
-    last = None if settings.last is None else min(settings.last, there)
-    best = None if settings.best is None else min(settings.best, there)
-    if world.rank == 0:
-        average_checkpoints(folder, last=last, best=best, session=factory.session)
-    world.wait()
+    names = ""
+    with sharing_trouble(world, "the mean of checkpoints"):
+        if world.rank == 0:
+            names = ", ".join(path.name for path in _average(factory, folder, settings))
+    names = first_says(world, names, "the mean of checkpoints")
+    if not names:
+        result.notes.append("no checkpoint has a figure, so there is no mean of the best ones")
+        return
     factory.load(graph, folder / AVERAGED)
-    names = ", ".join(path.name for path in choose_checkpoints(folder, last=last, best=best))
     result.notes.append(f"the weights are the mean of {names}")
+
+
+def _average(factory: NeuralFactory, folder: Path, settings: AverageSettings) -> list[Path]:
+    """Write the mean of the newest or the best checkpoints, and say of which; of none, there is none."""
+    there = ranked_checkpoints(folder, by_figure=settings.best is not None)
+    count = min(settings.best or settings.last or 1, len(there))
+    if not count:
+        return []
+    best, last = (count, None) if settings.best is not None else (None, count)
+    average_checkpoints(folder, last=last, best=best, session=factory.session)
+    return choose_checkpoints(folder, last=last, best=best)

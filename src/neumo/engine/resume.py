@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from neumo.engine.average import AVERAGED
 from neumo.engine.checkpoint import CheckpointStore, Saved
 from neumo.engine.launch import restarted
 from neumo.engine.nonfinite import FILE, forget_later
@@ -22,7 +23,18 @@ if TYPE_CHECKING:
     from neumo.engine.world import World
 
 # What a new run in the folder must not go on with.
-_OF_A_RUN: Final = ("checkpoints", LOG, FILE, "metrics.csv", "samples", "tracking", "tensorboard")
+_OF_A_RUN: Final = (
+    "checkpoints",
+    LOG,
+    FILE,
+    AVERAGED,
+    "model.neumo",
+    "metrics.csv",
+    "profile",
+    "samples",
+    "tracking",
+    "tensorboard",
+)
 
 
 def after_restart(folder: Path | None, resume: str | Path) -> str | Path:

@@ -45,9 +45,7 @@ def learned_in(file: Path) -> Any:
     """
     if file.is_dir():
         return _learned_beside(file)
-    with file.open("rb") as stream:  # a safetensors file begins with the length of its header, and the header
-        header: Any = json.loads(stream.read(int.from_bytes(stream.read(8), "little")))
-    text: Any = header.get("__metadata__", {}).get(LEARNED)
+    text = notes_in(file).get(LEARNED)
     if text is None:
         return _learned_beside(file)
     try:
@@ -58,6 +56,13 @@ def learned_in(file: Path) -> Any:
             code="model-card",
             fixes=["write the file again: factory.save(graph, path)"],
         ) from None
+
+
+def notes_in(file: Path) -> dict[str, str]:
+    """Give the texts that a safetensors file has about itself."""
+    with file.open("rb") as stream:  # it begins with the length of its header, and the header
+        header: Any = json.loads(stream.read(int.from_bytes(stream.read(8), "little")))
+    return header.get("__metadata__", {})
 
 
 def _learned_beside(file: Path) -> Any:

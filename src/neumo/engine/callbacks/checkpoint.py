@@ -52,17 +52,17 @@ class Checkpoint(Callback):
 
     def on_action_end(self, run: Run) -> None:
         """Save the last weights, unless that was just done."""
-        if run.moved and self._saved != (run.step, run.position.epoch):
+        judged = run.judged == run.step and _name(run) not in self.scores  # by the last evaluation of all
+        if run.moved and (judged or self._saved != (run.step, run.position.epoch)):
             self._save(run, must=True)
 
     def _is_new_best(self, run: Run) -> bool:
         return self.keep_best > 0 and run.best is not None and run.best.step == run.step and run.best.is_new
 
     def _save(self, run: Run, *, must: bool = False) -> None:
-        name = f"step-{run.step:08d}"
         if run.best is not None and run.judged == run.step:
             value = run.metrics[run.best.metric]
-            self.scores[name] = -value if run.best.largest else value
+            self.scores[_name(run)] = -value if run.best.largest else value
         if run.best is not None:
             run.best.is_new = False
         run.save(must=must)
@@ -87,3 +87,7 @@ class Checkpoint(Callback):
     def load(self, state: dict[str, Any]) -> None:
         """Go on from a checkpoint."""
         self.scores = dict(state["scores"])
+
+
+def _name(run: Run) -> str:
+    return f"step-{run.step:08d}"
