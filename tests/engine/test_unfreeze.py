@@ -274,9 +274,11 @@ def test_the_number_is_itself_again_when_the_training_fails():
         (ScheduleValue("frst", "drop.p", Keep(0.1)), "did you mean 'first'"),
         (ScheduleValue("first", "dropp.p", Keep(0.1)), "did you mean 'drop.p'"),
         (ScheduleValue("first", "training", Keep(0.1)), "has no number 'training'"),
+        (ScheduleValue("first", "*.pp", Keep(0.1)), r"did you mean '\*.p'"),
         (ScheduleValue("first", "drop.p", Keep(0.1, until=4), Keep(0.2, until=3), Keep(0.3)), "begins at"),
     ],
 )
 def test_numbers_that_do_not_exist_are_refused(schedule, words):
-    with refused(ConfigError, words):
+    with refused(ConfigError, words) as caught:
         values_of(schedule)
+    assert "in_features" not in str(caught.value)

@@ -294,3 +294,25 @@ def test_an_annotation_that_no_recipe_can_hold_is_refused() -> None:
 )
 def test_annotations_are_described_in_words(hint: object, words: str) -> None:
     assert describe_hint(hint) == words
+
+
+@dataclass(frozen=True)
+class TrackSettings:
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Tracked:
+    track: tuple[TrackSettings | Literal["tensorboard", "wandb"], ...] = ()
+
+
+def test_a_word_that_is_misspelt_beside_settings_is_refused_with_the_nearest() -> None:
+    scope = Scope(None, {})
+    with pytest.raises(Spoilt):
+        read_object(Tracked, read_yaml("{track: [tensorbord]}", "r.yaml"), scope)
+    (problem,) = scope.problems
+    assert problem.what == (
+        "a value in Tracked.track must be a mapping of settings or 'tensorboard' or 'wandb', "
+        "not the text 'tensorbord'"
+    )
+    assert [fix.text for fix in problem.fixes] == ["did you mean 'tensorboard'?"]

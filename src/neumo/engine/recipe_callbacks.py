@@ -6,7 +6,7 @@ train:
   profile: {start: 20, steps: 5}
   unfreeze: {at: {encoder: 2, "encoder.blocks.11.*": 1}, unit: epochs}
   schedule_values:
-    - {module: encoder, number: "*.drop.p", pieces: [{start: 0.0, end: 0.3, until: 1000}, {value: 0.3}]}
+    - {module: encoder, number: "*.dropout", pieces: [{start: 0.0, end: 0.3, until: 1000}, {value: 0.3}]}
   average: {last: 5}                  # what is left at the end is the mean of the 5 newest checkpoints
 """
 

@@ -63,7 +63,7 @@ class Ramp:
 class ScheduleValue(Callback):
     """Changes a number of a module over the steps of a training.
 
-    `ScheduleValue(encoder, "*.drop.p", Ramp(0.0, 0.3, until=1000), Keep(0.3))` raises the rate of all
+    `ScheduleValue(encoder, "*.dropout", Ramp(0.0, 0.3, until=1000), Keep(0.3))` raises the rate of all
     dropouts from 0 to 0.3 in 1,000 steps. The number is an attribute of the built module or of a layer in
     it, by its path; with a `*` in the path there may be several. The first piece begins at step 0; each one
     says until which step (or with a number like 0.5, which part of all steps) it goes on, the last one goes
@@ -119,12 +119,15 @@ class ScheduleValue(Callback):
         self._before = dict(session.numbers(self._target, self.path))
         self._run = run
         if not self._before:
-            every = list(session.numbers(self._target, "*"))
+            found = session.numbers(self._target, "*")
+            rates = [name for name, number in found.items() if isinstance(number, float)]
+            every = rates or list(found)  # whole numbers are mostly sizes
+            patterns = list(dict.fromkeys(f"*.{name.rpartition('.')[2]}" for name in every if "." in name))
             raise ConfigError(
                 f"ScheduleValue: {self._name} has no number {self.path!r}",
                 code="schedule",
                 details=[f"its numbers are {', '.join(every[:8]) or 'none'}"],
-                fixes=did_you_mean(self.path, every),
+                fixes=did_you_mean(self.path, [*every, *patterns]),
             )
         self.on_step_start(run)
 

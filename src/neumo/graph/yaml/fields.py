@@ -34,7 +34,7 @@ from neumo.graph.yaml.values import (
     read_path,
 )
 from neumo.types.element import Element
-from neumo.types.errors import NeumoError, did_you_mean, nearest
+from neumo.types.errors import Fix, NeumoError, did_you_mean, nearest
 
 Made = TypeVar("Made")
 
@@ -263,6 +263,7 @@ def _read_class(hint: type[Any], node: Node, scope: Scope, label: str) -> Any:
 
 def _read_union(parts: tuple[Any, ...], node: Node, scope: Scope, label: str) -> Any:
     """Take the first alternative that fits; a text that may be a path starts at the recipe's folder."""
+    fixes: list[Fix | str] = []
     for part in sorted(parts, key=lambda part: part not in (bool, int, type(None))):
         before = len(scope.problems)
         try:
@@ -273,7 +274,8 @@ def _read_union(parts: tuple[Any, ...], node: Node, scope: Scope, label: str) ->
             if unfit.node is not node:
                 raise
             del scope.problems[before:]
-    raise Unfit(" or ".join(describe_hint(part) for part in parts), node)
+            fixes += [fix for fix in unfit.fixes if fix not in fixes]
+    raise Unfit(" or ".join(describe_hint(part) for part in parts), node, tuple(fixes))
 
 
 def _read_literal(choices: tuple[Any, ...], node: Node) -> Any:

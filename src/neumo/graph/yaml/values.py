@@ -57,6 +57,8 @@ def describe_hint(hint: Any) -> str:
     name: str = cast("Any", hint).__name__
     if issubclass(hint, Element):
         return f"an element such as '{_EXAMPLES.get(name, name)}'"
+    if name.endswith("Settings"):  # of an action, which nobody knows by the name of its class
+        return "a mapping of settings"
     return f"the settings of {name}" if has_fields(hint) else f"a {name}"
 
 
