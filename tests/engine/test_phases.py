@@ -168,6 +168,18 @@ def test_a_resumed_training_goes_on_as_if_nothing_had_happened(tmp_path: Any) ->
         )
 
 
+def test_phases_that_would_take_turns_in_another_way_are_refused(tmp_path: Any) -> None:
+    factory(folder=tmp_path).train(gan(), phases=two(), max_steps=3)
+    with refused(
+        ConfigError, "step-00000003 was trained with phases that took turns in another way"
+    ) as caught:
+        factory(folder=tmp_path).train(gan(), phases=two(steps=2), max_steps=6)
+    assert caught.value.details == ("before: d_loss | g_loss", "now:    d_loss | d_loss | g_loss")
+    with refused(ConfigError, "took turns in another way"):
+        factory(folder=tmp_path).train(gan(), phases=two(), alternate="batch", max_steps=6)
+    assert factory(folder=tmp_path).train(gan(), phases=two(), max_steps=6).steps == 6
+
+
 def test_the_average_of_a_phase_is_that_of_its_own_modules(tmp_path: Any) -> None:
     graph = gan()
     own = factory(folder=tmp_path)

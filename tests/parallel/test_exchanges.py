@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from neumo.engine import SGD, Checkpoint, NeuralFactory
+from neumo.engine import SGD, Callback, Checkpoint, NeuralFactory
 from neumo.engine import checkpoint as checkpoints
 from neumo.engine.callbacks import on_epoch_end
 from neumo.engine.run import Run
-from neumo.engine.world import Alone, sharing_trouble, together
-from neumo.types import BackendError, ConfigError
+from neumo.engine.world import Alone, World, sharing_trouble, together
+from neumo.types import BackendError, CheckpointError, ConfigError
 
 from ..engine.toys import line_graphs
 from .launch import run
@@ -113,6 +113,51 @@ def saving_slowly(folder: str) -> list[str]:
 
 def test_one_process_removes_checkpoints(tmp_path: Path) -> None:
     assert run(saving_slowly, 2, str(tmp_path)) == [["step-00000004"]] * 2
+
+
+class Unwritable(Callback):
+    """Has a state that cannot be told, in one process; the others must not wait for it."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def state(self) -> dict[str, Any]:
+        if self.world.rank == 0:
+            raise ValueError("what this callback knows cannot be told")
+        return {}
+
+
+def saving_what_cannot_be_told(folder: str) -> str:
+    maker = factory(folder)
+    try:
+        maker.train(line_graphs()[0], max_steps=2, callbacks=[Unwritable(maker.session.world)])
+    except (ValueError, BackendError) as error:
+        return f"{type(error).__name__}: {getattr(error, 'what', error)}"
+    return "nothing was raised"
+
+
+def test_what_goes_wrong_in_the_process_that_writes_is_told_to_the_others(tmp_path: Path) -> None:
+    own = "ValueError: what this callback knows cannot be told"
+    assert run(saving_what_cannot_be_told, 2, str(tmp_path), timeout=30) == [
+        own,
+        f"BackendError: process 0 failed: {own}",
+    ]
+
+
+def resuming_what_is_broken(folder: str) -> str:
+    try:
+        factory(folder).train(line_graphs()[0], max_steps=3)
+    except (CheckpointError, BackendError) as error:
+        return f"{error.code}: {error.what}"
+    return "nothing was raised"
+
+
+def test_a_checkpoint_that_the_first_process_cannot_read_ends_all(tmp_path: Path) -> None:
+    factory(str(tmp_path)).train(line_graphs()[0], max_steps=2)
+    (tmp_path / "checkpoints" / "step-00000002" / "state.json").write_text("{}")
+    what = f"none of the 1 checkpoints in {tmp_path / 'checkpoints'} is whole"
+    found = run(resuming_what_is_broken, 2, str(tmp_path), timeout=30)
+    assert found == [f"checkpoint-damaged: {what}", f"other-process: process 0 failed: {what}"]
 
 
 def test_trouble_of_one_thread_is_that_of_all() -> None:

@@ -25,7 +25,7 @@ from neumo.engine.preflight import (
     rule_notes,
 )
 from neumo.engine.resume import after_restart, find_checkpoint, restore
-from neumo.engine.run import Run
+from neumo.engine.run import Run, closing_all
 from neumo.engine.saving import Saver, restore_source
 from neumo.engine.schedules import Factor, as_factor
 from neumo.engine.signals import Signals, ended_early, how_to_go_on, pass_on
@@ -35,6 +35,7 @@ from neumo.engine.train import Part, Training, TrainResult
 from neumo.engine.verify import make_guards
 from neumo.engine.windows import count_windows, settle_batches
 from neumo.engine.workers import Workers
+from neumo.engine.world import sharing_trouble
 from neumo.graph.learned import check_learned, learn, learned_state, restore_learned
 from neumo.graph.train_only import check_trained
 from neumo.types.errors import ConfigError
@@ -77,8 +78,9 @@ def _train(factory: NeuralFactory, graph: Graph, options: TrainOptions, held: Ex
     lock = held.enter_context(hold_folder(factory.folder, world))
     resume = after_restart(factory.folder, options.resume)
     saved, passed = find_checkpoint(factory.folder, resume, world)
-    if factory.folder is not None and world.rank == 0:
-        factory.folder.mkdir(parents=True, exist_ok=True)
+    with sharing_trouble(world, "the run folder"):
+        if factory.folder is not None and world.rank == 0:
+            factory.folder.mkdir(parents=True, exist_ok=True)
     _check_folder(factory, options)
     if saved is not None:
         restore_source(subject.source, saved.state.get("data"))
@@ -105,7 +107,7 @@ def _train(factory: NeuralFactory, graph: Graph, options: TrainOptions, held: Ex
         run.note(text)
     if armed := faults.armed_now():
         run.note(f"faults are armed: {armed}")
-    try:
+    with closing_all([evaluators.close]):
         if saved is not None:
             restore(training, callbacks, saved)
             restore_learned(modules, saved.state.get("learned", {}), source=saved.path.name)
@@ -116,8 +118,6 @@ def _train(factory: NeuralFactory, graph: Graph, options: TrainOptions, held: Ex
             training.go()
         if saved is not None and not run.moved and not ended_early(run.stopped):
             run.note(_over(run, saved.path))
-    finally:
-        evaluators.close()
     trainer.finish()
     learn(steps, factory.frozen)
     for text in report_data(subject.source, factory.folder, factory.session.world):
@@ -208,10 +208,11 @@ class Evaluators:
 def report_data(source: DataSource, folder: Path | None, world: World) -> list[str]:
     """Write the report of a data source into the run folder, and return what must be said about it."""
     report: Any = source.report()
+    with sharing_trouble(world, "the report of the data"):
+        if report is not None and folder is not None and hasattr(report, "save") and world.rank == 0:
+            report.save(folder / "data")
     if report is None:
         return []
-    if folder is not None and hasattr(report, "save") and world.rank == 0:
-        report.save(folder / "data")
     lines = [*getattr(report, "dropped", ()), *getattr(report, "notes", ())]
     if clipped := getattr(report, "clipped", ()):
         lines.append(f"{len(clipped)} with samples outside -1 to 1, clipped: {listed(clipped)}")

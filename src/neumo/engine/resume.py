@@ -14,14 +14,15 @@ from neumo.engine.checkpoint import CheckpointStore, Saved
 from neumo.engine.launch import restarted
 from neumo.engine.nonfinite import FILE, forget_later
 from neumo.engine.tracking import LOG
-from neumo.engine.world import first_says
-from neumo.types.errors import CheckpointError, ConfigError, NeumoError
+from neumo.engine.world import first_says, sharing_trouble
+from neumo.types.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
     from neumo.engine.callbacks import Callback
     from neumo.engine.train import Training
     from neumo.engine.world import World
 
+_TURNS_SHOWN: Final = 12  # steps of a pattern of phases, in messages
 # What a new run in the folder must not go on with.
 _OF_A_RUN: Final = (
     "checkpoints",
@@ -60,21 +61,21 @@ def find_checkpoint(
     if world is None or world.size == 1:
         return _choose(folder, resume)
     saved, notes = None, list[str]()
-    if world.rank == 0:
-        try:
+    with sharing_trouble(world, "the checkpoint to go on from"):
+        if world.rank == 0:
             saved, notes = _choose(folder, resume)
-        except NeumoError as error:
-            first_says(world, {"trouble": error.what})
-            raise
-    told = first_says(world, {"path": str(saved.path) if saved is not None else None})
-    if "trouble" in told:
-        raise CheckpointError(f"process 0 could not resume: {told['trouble']}", code="resume")
-    if world.rank and told["path"] is not None:
-        path = Path(told["path"])
-        if not path.is_dir():
-            raise _not_shared(path, world.rank)
-        saved = CheckpointStore(path.parent).read(path, verify=False)
+    path = first_says(world, str(saved.path) if saved is not None else "", "the checkpoint to go on from")
+    with sharing_trouble(world, "reading the checkpoint"):
+        if world.rank and path:
+            saved = _read(Path(path), world.rank)
     return saved, notes
+
+
+def _read(path: Path, rank: int) -> Saved:
+    """Read the checkpoint that the first process has chosen, and verified."""
+    if not path.is_dir():
+        raise _not_shared(path, rank)
+    return CheckpointStore(path.parent).read(path, verify=False)
 
 
 def _choose(folder: Path | None, resume: str | Path) -> tuple[Saved | None, list[str]]:
@@ -119,6 +120,7 @@ def restore(training: Training, callbacks: Sequence[Callback], saved: Saved) -> 
             where=str(saved.path),
             fixes=[f"NeuralFactory(seed={state['seed']})", "resume='never' starts anew"],
         )
+    _check_cycle(training, saved)
     training.trainer.load(saved.path, state["trainer"])
     if run.folder is not None and run.first:
         forget_later(run.folder, state["step"])
@@ -143,6 +145,29 @@ def restore(training: Training, callbacks: Sequence[Callback], saved: Saved) -> 
             callback.load(state["callbacks"][key])
 
 
+def _check_cycle(training: Training, saved: Saved) -> None:
+    """Raise `ConfigError` where the same phases took turns in another way: the rates count their updates."""
+    before, names = saved.state.get("cycle"), [part.name for part in training.parts if part.name]
+    same = list(saved.state["trainer"].get("phases", ())) == names  # else the trainer says what differs
+    if before is None or not same or [tuple(each) for each in before] == list(training.cycle.rounds):
+        return
+    ours = [list(each) for each in training.cycle.rounds]
+    raise ConfigError(
+        f"{saved.path.name} was trained with phases that took turns in another way",
+        code="resume",
+        where=str(saved.path),
+        details=[f"before: {_turns(before, names)}", f"now:    {_turns(ours, names)}"],
+        why="Rates count the updates of each phase, so they would be those of other steps.",
+        fixes=["the same steps, every and alternate as before", "another folder starts anew"],
+    )
+
+
+def _turns(rounds: Sequence[Sequence[int]], names: Sequence[str]) -> str:
+    """Say which phases update in each step of a pattern."""
+    steps = [" ".join(names[number] for number in each) for each in rounds[:_TURNS_SHOWN]]
+    return " | ".join([*steps, *(["..."] if len(rounds) > _TURNS_SHOWN else [])])
+
+
 def whole_state(
     training: Training, callbacks: Sequence[Callback], versions: Mapping[str, str]
 ) -> dict[str, Any]:
@@ -150,6 +175,7 @@ def whole_state(
     return {
         **training.run.state(),
         "trainer": training.trainer.scalars(),
+        "cycle": [list(each) for each in training.cycle.rounds],
         "callbacks": {
             key: callback.state() for key, callback in zip(_keys(callbacks), callbacks, strict=True)
         },

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from neumo.engine.resume import whole_state
-from neumo.engine.world import together
+from neumo.engine.world import share_trouble, together
 from neumo.types.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -55,40 +55,46 @@ class Saver:
         return False
 
     def _try(self) -> CheckpointError | None:
-        """Write a checkpoint, or return why the disk does not take it; all processes do the same."""
+        """Write a checkpoint, or return why the disk does not take it; all processes do the same.
+
+        Whatever else goes wrong in one process is raised in all.
+        """
         run = self._training.run
         state, trouble = self._state()
-        if any(together(run.world, trouble is not None)):
-            return trouble
-        try:
-            files = self._training.trainer.writers(run.checkpoints.folder)
-            if run.first:
-                run.checkpoints.write(run.step, state, files)
-        except CheckpointError as error:
-            if run.first:
-                run.checkpoints.discard_parts()
-            if error.code not in _OF_THE_DISK:
-                raise
-            return error
-        return None
+        share_trouble(run.world, trouble if not _may_pass(trouble) else None, "the state of a checkpoint")
+        if not any(together(run.world, trouble is not None, "whether there is room")):
+            try:
+                files = self._training.trainer.writers(run.checkpoints.folder)
+                if run.first:
+                    run.checkpoints.write(run.step, state, files)
+            except Exception as error:
+                if run.first:
+                    run.checkpoints.discard_parts()
+                trouble = error
+            share_trouble(run.world, trouble if not _may_pass(trouble) else None, "a checkpoint")
+        return trouble if isinstance(trouble, CheckpointError) else None
 
-    def _state(self) -> tuple[dict[str, Any], CheckpointError | None]:
-        """The state of the training, and what of it the disk of this process has no room for."""
+    def _state(self) -> tuple[dict[str, Any], Exception | None]:
+        """The state of the training, and what went wrong with it in this process, such as a full disk."""
         training, run = self._training, self._training.run
         state: dict[str, Any] = {}
-        trouble: CheckpointError | None = None
+        trouble: Exception | None = None
         try:
             if run.first:
                 run.checkpoints.check_room(run.step)
             state = whole_state(training, self._callbacks, training.session.versions)
+            state["learned"] = self._learned()
         except OSError as error:  # of a callback, such as a log that the checkpoint counts on
             trouble = _refused(error)
-        except CheckpointError as error:
-            if error.code not in _OF_THE_DISK:
-                raise
+        except Exception as error:
             trouble = error
         data = shared_state(training.source, run.world)  # asks all processes, whatever has happened here
-        return {**state, "learned": self._learned(), "data": data}, trouble
+        return {**state, "data": data}, trouble
+
+
+def _may_pass(trouble: Exception | None) -> bool:
+    """Whether another try may get over it."""
+    return trouble is None or (isinstance(trouble, CheckpointError) and trouble.code in _OF_THE_DISK)
 
 
 def shared_state(source: DataSource, world: World) -> dict[str, Any] | None:
