@@ -3,12 +3,14 @@
 import os
 import signal
 import threading
+import time
 
 import numpy as np
 import pytest
 
 from neumo.engine import Callback, Checkpoint, NeuralFactory, faults
 from neumo.engine.checkpoint import CheckpointStore
+from neumo.engine.launch import listening, seconds_since_launch
 from neumo.engine.signals import REASONS, ended_by
 
 from .toys import Line, PointData, line_graphs
@@ -109,6 +111,19 @@ def test_a_time_limit_says_how_to_go_on(tmp_path):
     assert result.notes[-1].endswith("the same training with resume='auto' goes on")
     again, _ = train(tmp_path)
     assert (again.steps, len(again.losses)) == (10, 10 - result.steps)
+
+
+def test_a_time_limit_counts_from_the_start_of_the_launcher(tmp_path, monkeypatch):
+    clock = time.monotonic
+    (tmp_path / "launcher").mkdir()
+    with listening(tmp_path / "launcher"):
+        with monkeypatch.context() as later:
+            later.setattr("time.monotonic", lambda: clock() + 3000.0)  # in a process that it has begun anew
+            assert 3000 <= seconds_since_launch() < 3030
+            result, _ = train(tmp_path / "again", max_minutes=49)
+        assert (result.steps, result.stopped) == (1, "the time limit of 49 minutes is over")
+        assert train(tmp_path / "first", max_minutes=49)[0].steps == 10
+    assert seconds_since_launch() == 0.0
 
 
 def test_reasons_are_told_from_others():

@@ -17,6 +17,7 @@ from typing import Any, Final
 from neumo.types.errors import ConfigError
 
 _FOLDER: Final = "NEUMO_LAUNCHER"  # where processes leave word for their launcher
+_STARTED: Final = "NEUMO_STARTED"  # when the launcher began, in seconds of the clock of this machine
 _LAUNCHER: Final = "launcher"  # a file in it: the process that listens
 _STARTERS: Final = {"SLURM_STEP_NUM_TASKS": "srun", "OMPI_COMM_WORLD_SIZE": "mpirun"}  # by what they set
 _ONE_EACH: Final = {"srun": "srun --ntasks-per-node=1", "mpirun": "mpirun --map-by ppr:1:node"}
@@ -147,26 +148,50 @@ def restarted() -> bool:
     return False
 
 
+def seconds_since_launch() -> float:
+    """How long ago the launcher of this process began, before it began anything anew; 0 if there is none.
+
+    >>> seconds_since_launch()
+    0.0
+    """
+    try:
+        return time.monotonic() - float(os.environ[_STARTED])
+    except (KeyError, ValueError):
+        return 0.0
+
+
 def give_up(error: Mapping[str, Any], message: str, code: int) -> bool:
     """Leave an error for the launcher of this process, which shows it and begins nothing anew.
 
     Says whether there is a launcher to show it: processes that neumo has not launched show it themselves.
     `error` is fit for JSON, `message` is for people.
     """
-    folder = Path(os.environ.get(_FOLDER, ""))
-    try:
-        launcher = int((folder / _LAUNCHER).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    launcher = _launcher()
+    if launcher is None:
         return False
-    if launcher != os.getppid():  # it has ended, or another program stands between the two
-        return False
-    rank = launched_rank()
+    folder, rank = Path(os.environ[_FOLDER]), launched_rank()
     told = Failure(rank, code, message, dict(error), time.time())
     hidden = folder / f".failed-{rank}"
     hidden.write_text(json.dumps(vars(told)), encoding="utf-8")
     hidden.rename(folder / f"failed-{rank}.json")
     os.kill(launcher, signal.SIGTERM)
     return True
+
+
+def end_all(number: int) -> None:
+    """Let the launcher end all processes by a signal that this one has got, and begin nothing anew."""
+    launcher = _launcher()
+    if launcher is not None:
+        os.kill(launcher, number)
+
+
+def _launcher() -> int | None:
+    """The process of neumo that has launched this one, as long as it is there."""
+    try:
+        found = int((Path(os.environ.get(_FOLDER, "")) / _LAUNCHER).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if found == os.getppid() else None
 
 
 @dataclass(frozen=True)
@@ -195,6 +220,7 @@ def listening(folder: Path, **environment: str) -> Generator[None, None, None]:
     for name, value in environment.items():
         os.environ.setdefault(name, value)
     os.environ[_FOLDER] = str(folder)
+    os.environ[_STARTED] = str(time.monotonic())
     try:
         yield
     finally:

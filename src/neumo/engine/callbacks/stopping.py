@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from neumo.engine.callbacks.callback import Callback
+from neumo.engine.launch import seconds_since_launch
+from neumo.engine.kinds import check_kind
 from neumo.engine.signals import TIME_LIMIT
 from neumo.types.errors import ConfigError
 
@@ -26,6 +28,9 @@ class EarlyStop(Callback):
     order: ClassVar[int] = 20
 
     def __init__(self, metric: str, *, patience: int = 5, least: float = 0.0, largest: bool = False) -> None:
+        check_kind("EarlyStop", "metric", metric, str, code="metric")
+        check_kind("EarlyStop", "patience", patience, int, code="rhythm")
+        check_kind("EarlyStop", "least", least, float, code="rhythm")
         if patience < 1:
             raise ConfigError(f"EarlyStop: patience={patience} is below 1", code="rhythm")
         self.metric = metric
@@ -78,14 +83,20 @@ class EarlyStop(Callback):
 
 
 class TimeLimit(Callback):
-    """Stops after so many minutes, behind a whole step, so that a resumed training goes on exactly there."""
+    """Stops after so many minutes, behind a whole step, so that a resumed training goes on exactly there.
+
+    The minutes are those of the job: where a launcher has begun processes anew, the time before counts.
+    """
 
     order: ClassVar[int] = 20
 
     def __init__(self, minutes: float) -> None:
+        check_kind("TimeLimit", "minutes", minutes, float, code="rhythm")
+        if not minutes > 0:
+            raise ConfigError(f"TimeLimit: minutes={minutes} is not above 0", code="rhythm")
         self.minutes = minutes
 
     def on_step_end(self, run: Run) -> None:
         """Look at the clock."""
-        if run.seconds > 60 * self.minutes:
+        if max(run.seconds, seconds_since_launch()) > 60 * self.minutes:
             run.stop(f"{TIME_LIMIT} {self.minutes:g} minutes is over")
