@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from neumo.backends.torch.registry import implements
 from neumo.engine import SGD, Checkpoint, NeuralFactory
-from neumo.engine.strategies import DDP
+from neumo.engine.phases import Phase
+from neumo.engine.strategies import DDP, FSDP
 from neumo.graph.graph import Graph
 from neumo.graph.module import NeuralModule
 from neumo.graph.signature import Signature
@@ -61,13 +62,15 @@ class LevelledLayer(nn.Module):
         return self.linear(self.still(self.norm(x)) - self.level)
 
 
-def trained(folder: Path | None = None, *, points: int = 39, **given: Any) -> dict[str, Any]:
+def trained(
+    folder: Path | None = None, *, points: int = 39, strategy: Any = None, **given: Any
+) -> dict[str, Any]:
     """Train, with ten batches and six a step unless said otherwise: the second step has turns without one."""
     module = Levelled().named("levelled")
     data = PointData(points=points, batch_size=4, shuffle=False)
     batch = data()
     loss = SquaredError()(given=module(x=batch.x).y, wanted=batch.y).loss
-    factory = NeuralFactory(device="cpu", seed=3, progress=False, folder=folder)
+    factory = NeuralFactory(device="cpu", seed=3, progress=False, folder=folder, strategy=strategy)
     still = [name for name in factory.session.weight_names(module) if name.startswith("still")]
     factory.session.freeze(module, True, still)
     settings: dict[str, Any] = {"batches_per_step": 6, "optimizer": SGD(lr=0.01), "epochs": 2, **given}
@@ -137,3 +140,39 @@ def test_norms_that_are_synchronised_count_the_batches_of_the_others() -> None:
     first, second = run(synced_over_both, 2)
     assert first == second
     assert first["line.norm.num_batches_tracked"] == 4
+
+
+def in_parts_and_whole() -> list[Any]:
+    return [trained(strategy=strategy, batches_per_step=4) for strategy in (FSDP(), DDP())]
+
+
+def test_weights_in_parts_have_the_same_statistics() -> None:
+    first, second = run(in_parts_and_whole, 2)
+    assert first == second
+    sharded, whole = first
+    for name in ("level", "spread", "lowest", "seen", "norm.running_var", "norm.num_batches_tracked"):
+        np.testing.assert_allclose(sharded[name], whole[name], rtol=1e-5, err_msg=name)
+
+
+def in_phases() -> dict[str, Any]:
+    """The second phase trains what the first one reads; the last turn of the second process has no batch."""
+    data = PointData(points=28, batch_size=4, shuffle=False)()
+    early, late = Levelled().named("early"), Levelled().named("late")
+    made = early(x=data.x).y
+    losses = {
+        "one": SquaredError()(given=made, wanted=data.y).loss,
+        "two": SquaredError()(given=late(x=data.x).y, wanted=made).loss,
+    }
+    factory = NeuralFactory(device="cpu", seed=3, progress=False)
+    graph = Graph("phases", "train", losses)
+    phases = [Phase(loss="one", trains="early"), Phase(loss="two", trains="late")]
+    given: dict[str, Any] = {"batches_per_step": 4, "optimizer": SGD(lr=0.01), "alternate": "batch"}
+    factory.train(graph, epochs=1, phases=phases, **given)
+    return {name: value.tolist() for name, value in factory.weights(graph).items()}
+
+
+def test_each_phase_moves_the_statistics_of_its_own_modules_and_counts_what_has_a_batch() -> None:
+    first, second = run(in_phases, 2)
+    assert first == second
+    assert first["early.seen"] == first["late.seen"] == 4
+    assert first["early.level"] == first["late.level"]
