@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json as json_text
+import os
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -11,6 +13,7 @@ from typing import NoReturn
 from neumo.engine.launch import Launch, launched
 from neumo.types.errors import ConfigError
 
+COMMAND = "NEUMO_COMMAND"  # what launched processes find there: the command that was given
 _OF_THE_LAUNCHER = {  # option: whether a value follows it
     "--processes": True,
     "--nodes": True,
@@ -39,6 +42,7 @@ def run_launched(how: Launch, *, json: bool) -> NoReturn:
             code="launch",
             fixes=["neumo train --processes N, without torchrun around it", "torchrun, without --processes"],
         )
+    os.environ[COMMAND] = shlex.join(["neumo", *sys.argv[1:]])
     code, failures = launch(without_launcher(sys.argv[1:]), how)
     if json and failures:
         print(json_text.dumps(failures[0].error, ensure_ascii=False, indent=2))

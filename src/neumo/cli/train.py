@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from neumo.cli.launch import COMMAND
 from neumo.types.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -112,7 +113,9 @@ class _Asked:
     def again(self) -> str:
         """The command that goes on with this training."""
         folder = ["--folder", str(self.folder)] if self.folder is not None else []
-        return shlex.join(["neumo", "train", self.recipe, *self.overrides, *folder, "--resume"])
+        launched = shlex.split(os.environ.get(COMMAND, ""))
+        words = launched or ["neumo", "train", self.recipe, *self.overrides, *folder]
+        return shlex.join([*words, *([] if "--resume" in words else ["--resume"])])
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,7 @@ def _check(asked: _Asked, *, looks: bool) -> _Checked:
 
 
 def _train(asked: _Asked, checked: _Checked) -> None:
-    from neumo.engine.launch import launched_rank
+    from neumo.engine.launch import end_all, launched_rank
 
     recipe, folder, say = checked.recipe, checked.folder, checked.say
     first = launched_rank() == 0
@@ -162,9 +165,11 @@ def _train(asked: _Asked, checked: _Checked) -> None:
             progress=False if asked.json or not first else None,
             resume=checked.resume,
         )
-    except (KeyboardInterrupt, SystemExit):  # SIGINT or SIGTERM, behind a whole step
+    except (KeyboardInterrupt, SystemExit) as error:  # by a signal, behind a whole step
         if first:
             typer.echo(f"to go on from the last checkpoint: {asked.again}", err=True)
+        if isinstance(error, SystemExit) and isinstance(error.code, int) and error.code > 128:
+            end_all(error.code - 128)
         raise
     if asked.json and first:
         found = {name: [finding.to_json() for finding in each] for name, each in checked.findings.items()}
@@ -185,7 +190,7 @@ def _dry_run(checked: _Checked, *, json: bool) -> None:
     reports = data_reports(recipe, factory)
     for report in reports.values():
         say(report.text())
-    runs = run_once(recipe, actions) if first else []
+    runs = run_once(recipe, actions)
     graph = recipe.graph(trained_graph(recipe, actions))
     foresight = foresee(factory, graph, training_options(recipe, actions))
     for line in [*(f"ran {each}" for each in runs), *foresight.lines(), "nothing was written"]:
