@@ -17,7 +17,7 @@ from neumo.engine.writing import Lines, replace_text
 from neumo.types import CheckpointError
 
 from .test_samples import sound_graph
-from .toys import line_graphs, refused
+from .toys import ArraySource, line_graphs, refused
 
 FULL = Path("/dev/full")
 
@@ -142,6 +142,24 @@ def test_a_training_gets_over_a_disk_that_is_full_for_a_while(tmp_path, small_di
     assert (small_disk / "run" / "samples" / "step-00000008" / "text.txt").is_file()
     assert read_starts(small_disk / "run")[0]["end"]["step"] == 10
     assert len((small_disk / "run" / "metrics.csv").read_text().splitlines()) == 14
+
+
+class Report:
+    """A report of data that finds the disk full."""
+
+    dropped, notes = ("one recording",), ()
+
+    def save(self, folder):
+        with FULL.open("w") as file:
+            file.write(str(folder))
+
+
+def test_a_report_that_cannot_be_written_is_noted(tmp_path, monkeypatch):
+    monkeypatch.setattr(ArraySource, "report", lambda _self: Report())
+    result = train(tmp_path)
+    assert result.steps == 10
+    assert "data: one recording" in result.notes
+    assert result.notes.count("data: the report cannot be written: No space left on device") == 1
 
 
 def test_half_a_text_is_never_left(tmp_path, monkeypatch):

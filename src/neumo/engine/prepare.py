@@ -208,15 +208,25 @@ class Evaluators:
 def report_data(source: DataSource, folder: Path | None, world: World) -> list[str]:
     """Write the report of a data source into the run folder, and return what must be said about it."""
     report: Any = source.report()
+    refused: list[str] = []
     with sharing_trouble(world, "the report of the data"):
         if report is not None and folder is not None and hasattr(report, "save") and world.rank == 0:
-            report.save(folder / "data")
+            refused = _save_report(report, folder / "data")
     if report is None:
         return []
-    lines = [*getattr(report, "dropped", ()), *getattr(report, "notes", ())]
+    lines = [*getattr(report, "dropped", ()), *getattr(report, "notes", ()), *refused]
     if clipped := getattr(report, "clipped", ()):
         lines.append(f"{len(clipped)} with samples outside -1 to 1, clipped: {listed(clipped)}")
     return [f"data: {line}" for line in lines]
+
+
+def _save_report(report: Any, place: Path) -> list[str]:
+    """Write a report, or say that the disk refuses it: no training ends for that."""
+    try:
+        report.save(place)
+    except OSError as error:
+        return [f"the report cannot be written: {error.strerror or error}"]
+    return []
 
 
 def _about_data(factory: NeuralFactory, subject: Subject) -> list[str]:
@@ -227,6 +237,7 @@ def _about_data(factory: NeuralFactory, subject: Subject) -> list[str]:
 
 
 def _subject(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> Subject:
+    options.check_followed()
     aims = find_aims(graph, options.loss, options.phases)
     losses = [aim.value for aim in aims]
     steps = needed_steps(graph, losses)
