@@ -17,9 +17,20 @@ from neumo.engine.callbacks.pictures import montage, to_png, to_wav
 from neumo.graph.graph import Graph
 from neumo.graph.module import DataLayer
 from neumo.graph.signature import Signature
-from neumo.types import Alignment, Audio, B, ConfigError, F, Ids, Lengths, Mel, T, U
+from neumo.types import Alignment, Audio, B, ConfigError, DataError, F, Ids, Lengths, Mel, T, U
 
-from .toys import LETTERS, FrameData, Halve, Line, MeanError, MeanLoss, PointData, frame_graph, refused
+from .toys import (
+    LETTERS,
+    FrameData,
+    Halve,
+    Line,
+    MeanError,
+    MeanLoss,
+    PointData,
+    frame_graph,
+    line_graphs,
+    refused,
+)
 
 
 def factory(**options):
@@ -81,6 +92,34 @@ def sound_graph() -> Graph:
     batch = SampledSounds()()
     outputs = {name: getattr(batch, name) for name in ("audio", "mel", "heads", "text", "text_len")}
     return Graph("sounds", "infer", outputs)
+
+
+class DroppingSource(SoundSource):
+    """Leaves the first utterance out; of the others it cannot read one."""
+
+    def __init__(self, unreadable: int) -> None:
+        self.unreadable = unreadable
+
+    def batches(self, epoch: int, *, rank: int = 0, world: int = 1) -> list[list[int]]:
+        return [[2], [1]][rank::world]
+
+    def item(self, index: int, epoch: int) -> dict[str, Any]:
+        if index == self.unreadable:
+            raise DataError(f"{self.name(index)} cannot be read", code="toy")
+        return {"item": index}
+
+
+@dataclass(frozen=True)
+class DroppedSounds(SampledSounds):
+    unreadable: int = 0
+
+    def open(self, seed: int) -> Any:
+        return DroppingSource(self.unreadable)
+
+
+def dropped_graph(unreadable: int = 0) -> Graph:
+    batch = DroppedSounds(unreadable)()
+    return Graph("sounds", "infer", {"mel": batch.mel, "text": batch.text})
 
 
 def pixels(path) -> np.ndarray:
@@ -265,3 +304,11 @@ def test_a_metric_whose_inputs_have_no_form_shows_nothing():
     graph = Graph("m", "infer", {"error": MeanError()(given=fitted, wanted=batch.y).score})
     with refused(ConfigError, "has no output that can be shown"):
         Samples(graph)
+
+
+def test_utterances_that_the_data_leave_out_are_no_samples(tmp_path):
+    samples = Samples(dropped_graph(), every_epochs=1, count=2)
+    factory(folder=tmp_path).train(line_graphs()[0], epochs=1, callbacks=[samples])
+    (folder,) = (tmp_path / "samples").iterdir()
+    texts = (folder / "text.txt").read_text().splitlines()
+    assert [line.partition("\t")[0] for line in texts] == ["sound-1", "sound-2"]

@@ -10,11 +10,12 @@ import pytest
 
 from neumo.engine import SGD, Callback, Checkpoint, NeuralFactory
 from neumo.engine import checkpoint as checkpoints
-from neumo.engine.callbacks import on_epoch_end
+from neumo.engine.callbacks import Samples, on_epoch_end
 from neumo.engine.run import Run
 from neumo.engine.world import Alone, World, sharing_trouble, together
-from neumo.types import BackendError, CheckpointError, ConfigError
+from neumo.types import BackendError, CheckpointError, ConfigError, DataError
 
+from ..engine.test_samples import dropped_graph
 from ..engine.toys import line_graphs
 from .launch import run
 from .threads import ThreadWorld, in_threads
@@ -141,6 +142,23 @@ def test_what_goes_wrong_in_the_process_that_writes_is_told_to_the_others(tmp_pa
     assert run(saving_what_cannot_be_told, 2, str(tmp_path), timeout=30) == [
         own,
         f"BackendError: process 0 failed: {own}",
+    ]
+
+
+def sampling_what_one_cannot_read(folder: str) -> str:
+    maker = factory(folder)
+    samples = Samples(dropped_graph(unreadable=2 * maker.session.world.rank), every_steps=1, count=2)
+    try:
+        maker.train(line_graphs()[0], max_steps=2, callbacks=[samples])
+    except (DataError, BackendError) as error:
+        return f"{error.code}: {error.what}"
+    return "nothing was raised"
+
+
+def test_a_sample_that_one_process_cannot_read_ends_all(tmp_path: Path) -> None:
+    assert run(sampling_what_one_cannot_read, 2, str(tmp_path), timeout=30) == [
+        "other-process: process 1 failed: sound-2 cannot be read",
+        "toy: sound-2 cannot be read",
     ]
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from neumo.engine.backend import Batch
 from neumo.engine.callbacks.callback import Callback
 from neumo.engine.callbacks.pictures import montage, to_png, to_wav
 from neumo.engine.callbacks.rhythm import one_rhythm
 from neumo.engine.plan import Plan, compile_plan
 from neumo.engine.preflight import data_step
 from neumo.engine.stage import Asked, find_value, port_names
+from neumo.engine.world import sharing_trouble, together
 from neumo.engine.writing import surviving
 from neumo.types import (
     Alignment,
@@ -78,7 +81,8 @@ class Samples(Callback):
     values, by the graph's outputs or by a step and a port such as `encoder.features`; without it all
     outputs are written that can be, and what goes into metrics. Trackers get the samples as well.
 
-    The training goes on as if nothing had been computed. Raises `ConfigError` for values that cannot be
+    Utterances that the data leave out are passed over. The training goes on as if nothing had been
+    computed. Raises `ConfigError` for values that cannot be
     shown.
     """
 
@@ -139,10 +143,10 @@ class Samples(Callback):
             return
         self._last = run.step
         names, arrays = self._compute()
-        if not run.first or run.folder is None:
-            return
-        with surviving(run, FOLDER):
-            self._write_files(run, run.folder / FOLDER / f"step-{run.step:08d}", names, arrays)
+        with sharing_trouble(run.world, "samples"):
+            if run.first and run.folder is not None:
+                with surviving(run, FOLDER):
+                    self._write_files(run, run.folder / FOLDER / f"step-{run.step:08d}", names, arrays)
 
     def _write_files(self, run: Run, folder: Path, names: Sequence[str], arrays: Mapping[str, Any]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -164,16 +168,17 @@ def _prepared(
     session = factory.session
     plan = _plan(graph, shown)
     source = factory.source(data_step(graph, plan.sources).module)
-    items = list(range(min(count, len(source))))
+    kept = sorted(item for batch in source.batches(0) for item in batch)  # of those that are not left out
+    items, world = kept[:count], session.world
     program = session.program(plan)
 
     def compute() -> tuple[list[str], dict[str, Any]]:
-        reader = session.reader(source, [feed.port for feed in plan.feeds], 0)
-        try:
-            batch = next(iter(reader.read([items], 0)))
-        finally:
-            reader.close()
-        if not batch.items:
+        batch = Batch((), ())
+        with sharing_trouble(world, "reading samples"):
+            if items:
+                with closing(session.reader(source, [feed.port for feed in plan.feeds], 0)) as reader:
+                    batch = next(iter(reader.read([items], 0)))
+        if not all(together(world, len(batch.items), "how many samples can be read")):
             return [], {}
         with trainer.averaged(), session.inference(plan, factory.seed) as reseed:
             reseed(0)
