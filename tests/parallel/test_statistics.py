@@ -28,6 +28,7 @@ WINDOW = [-0.0, 0.1, 1 / 3, 1e-30]
 @dataclass(frozen=True)
 class Levelled(NeuralModule):
     trainable: ClassVar[bool] = True
+    grows: bool = False
 
     def signature(self) -> Signature:
         return Signature(takes={"x": Acoustic()[B, F(3)]}, gives={"y": Acoustic()[B, F(1)]})
@@ -41,15 +42,18 @@ class LevelledLayer(nn.Module):
     spread: Tensor
     lowest: Tensor
     seen: Tensor
+    table: Tensor
 
     def __init__(self, spec: Levelled) -> None:
         super().__init__()
+        self.grows = spec.grows
         self.norm, self.still = nn.BatchNorm1d(3), nn.BatchNorm1d(3)
         self.linear = nn.Linear(3, 1)
         self.register_buffer("level", torch.zeros(3))
         self.register_buffer("spread", torch.zeros(3))
         self.register_buffer("lowest", torch.tensor(torch.inf))
         self.register_buffer("seen", torch.tensor(0))
+        self.register_buffer("table", torch.zeros(1))
         self.register_buffer("window", torch.tensor(WINDOW))
         self.still.running_var = torch.tensor([0.1, 1 / 3, 7.7])
 
@@ -59,14 +63,16 @@ class LevelledLayer(nn.Module):
             self.spread = torch.lerp(self.spread, x.detach().abs().mean(0), 0.1)
             self.lowest.copy_(torch.minimum(self.lowest, x.detach().min()))
             self.seen += 1
+            if self.grows:  # as tables of positions do
+                self.table = torch.zeros(max(len(self.table), len(x)))
         return self.linear(self.still(self.norm(x)) - self.level)
 
 
 def trained(
-    folder: Path | None = None, *, points: int = 39, strategy: Any = None, **given: Any
+    folder: Path | None = None, *, points: int = 39, strategy: Any = None, grows: bool = False, **given: Any
 ) -> dict[str, Any]:
     """Train, with ten batches and six a step unless said otherwise: the second step has turns without one."""
-    module = Levelled().named("levelled")
+    module = Levelled(grows).named("levelled")
     data = PointData(points=points, batch_size=4, shuffle=False)
     batch = data()
     loss = SquaredError()(given=module(x=batch.x).y, wanted=batch.y).loss
@@ -140,6 +146,19 @@ def test_norms_that_are_synchronised_count_the_batches_of_the_others() -> None:
     first, second = run(synced_over_both, 2)
     assert first == second
     assert first["line.norm.num_batches_tracked"] == 4
+
+
+def growing_apart() -> dict[str, Any]:
+    """The first batch has four points, and the second one, which is that of the other process, has two."""
+    now = trained(points=6, batches_per_step=2, grows=True)
+    return {name: now[name] for name in ("table", "level", "seen")}
+
+
+def test_tables_may_grow_in_each_process() -> None:
+    first, second = run(growing_apart, 2)
+    assert (len(first.pop("table")), len(second.pop("table"))) == (4, 2)
+    assert first == second
+    assert first["seen"] == 2
 
 
 def in_parts_and_whole() -> list[Any]:

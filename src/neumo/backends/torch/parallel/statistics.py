@@ -27,7 +27,8 @@ class Statistics:
     >>> layer.running_mean, int(layer.num_batches_tracked)
     (tensor([0., 0.]), 0)
 
-    They are looked up by name at each use, since a forward pass may put a new tensor in the place of one.
+    They are looked up by name at each use, since a forward pass may put a new tensor in the place of one, of
+    another shape as well: a table that grows with the longest input so far.
     """
 
     def __init__(self, modules: Iterable[nn.Module], apart: Iterable[nn.Module] = ()) -> None:
@@ -35,6 +36,7 @@ class Statistics:
         self._places = _places(modules)
         self._apart = {id(layer) for layer in apart}
         self._kept = [value.clone() for value in self._now()]
+        self._shapes = [value.shape for value in self._kept]  # which all processes share
 
     def without(self, others: Statistics) -> Statistics:
         """Leave out what others have."""
@@ -42,6 +44,7 @@ class Statistics:
         places = zip(self._places, self._now(), strict=True)
         self._places = [place for place, value in places if id(value) not in theirs]
         self._kept = [value.clone() for value in self._now()]
+        self._shapes = [value.shape for value in self._kept]
         return self
 
     def _now(self) -> list[Tensor]:
@@ -49,11 +52,15 @@ class Statistics:
 
     def keep(self) -> None:
         """Remember them as they are, before a step."""
-        copy_all(self._kept, self._now())
+        now = self._now()
+        if all(value.shape == kept.shape for value, kept in zip(now, self._kept, strict=True)):
+            copy_all(self._kept, now)
+        else:
+            self._kept = [value.clone() for value in now]
 
     def put_back(self) -> None:
         """Make them again what they were when they were kept."""
-        copy_all(self._now(), self._kept)
+        _restore(self._places, self._kept)
 
     @contextmanager
     def untouched(self) -> Iterator[None]:
@@ -63,16 +70,21 @@ class Statistics:
         try:
             yield
         finally:
-            copy_all([_buffer(layer, name) for layer, name in places], before)
+            _restore(places, before)
 
     def pairs(self, joined: Iterable[nn.Module] = ()) -> list[tuple[Tensor, Tensor]]:
-        """Return what layers in training mode have, now and when it was kept; but for `joined` layers."""
+        """Return what layers in training mode have, now and when it was kept; but for `joined` layers.
+
+        In the place of what has another shape now, there are zeros that nobody holds.
+        """
         left_out = {id(layer) for layer in joined}
-        return [
-            (_buffer(layer, name), kept)
-            for (layer, name), kept in zip(self._places, self._kept, strict=True)
-            if layer.training and id(layer) not in left_out
-        ]
+        found: list[tuple[Tensor, Tensor]] = []
+        for (layer, name), kept, shape in zip(self._places, self._kept, self._shapes, strict=True):
+            if layer.training and id(layer) not in left_out:
+                value = _buffer(layer, name)
+                grown = not value.shape == kept.shape == shape
+                found.append((kept.new_zeros(shape), kept.new_zeros(shape)) if grown else (value, kept))
+        return found
 
     def from_first(self) -> None:
         """Take those of the first process, in all processes."""
@@ -154,8 +166,16 @@ def _places(modules: Iterable[nn.Module]) -> list[tuple[nn.Module, str]]:
 
 def _buffer(layer: nn.Module, name: str) -> Tensor:
     value = layer._buffers[name]
-    assert value is not None  # it was there when the training began
-    return value
+    return value if value is not None else torch.empty(0)  # it was there when the training began
+
+
+def _restore(places: Sequence[tuple[nn.Module, str]], values: Sequence[Tensor]) -> None:
+    pairs = [(_buffer(layer, name), value) for (layer, name), value in zip(places, values, strict=True)]
+    for (layer, name), (now, value) in zip(places, pairs, strict=True):
+        if now.shape != value.shape:
+            layer._buffers[name] = value.clone()
+    same = [pair for pair in pairs if pair[0].shape == pair[1].shape]
+    copy_all([now for now, _ in same], [value for _, value in same])
 
 
 def copy_all(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
