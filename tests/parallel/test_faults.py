@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from neumo.engine import AdamW, Checkpoint, Cosine, Evaluate, NeuralFactory, faults, read_log
+from neumo.engine.lock import LOCK, Lock
 from neumo.engine.strategies import DDP
 
 from ..engine.toys import Line, PointData, line_graphs
@@ -111,6 +112,19 @@ def test_a_full_disk_is_known_to_all(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="3 times in a row") as caught:
         run(train, 2, str(tmp_path), full)
     assert str(caught.value).count("CheckpointError[checkpoint-disk]") >= 2
+
+
+def test_a_folder_that_another_training_has_is_refused_in_all(tmp_path: Path) -> None:
+    lock = Lock(tmp_path / LOCK)
+    lock.take()
+    try:
+        with pytest.raises(AssertionError) as caught:
+            run(train, 2, str(tmp_path), "")
+    finally:
+        lock.release()
+    assert "ConfigError[run-folder]: another training is running in" in str(caught.value)
+    assert "process 0 failed: another training is running in" in str(caught.value)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_slow_process_is_named(tmp_path: Path) -> None:
