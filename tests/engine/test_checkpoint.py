@@ -123,3 +123,15 @@ def test_only_the_wanted_ones_are_kept(store):
 def test_nothing_in_a_checkpoint_is_pickle(store):
     path = store.write(3, {"where": "runs/x"}, {}).path
     assert all(not file.read_bytes().startswith(b"\x80") for file in path.iterdir())
+
+
+def test_who_only_reads_does_not_tidy_up_behind_a_training(store):
+    store.write(1, {}, {"a.txt": text("a")})
+    (store.write(2, {}, {"a.txt": text("b")}).path / "a.txt").write_text("c")
+    for name in (".writing-step-00000003", ".parts"):
+        (store.folder / name).mkdir()
+    before = sorted(path.name for path in store.folder.iterdir())
+    saved, passed = store.newest(repair=False)
+    assert saved is not None
+    assert (saved.path.name, len(passed)) == ("step-00000001", 1)
+    assert sorted(path.name for path in store.folder.iterdir()) == before

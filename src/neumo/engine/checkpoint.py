@@ -141,14 +141,15 @@ class CheckpointStore:
             _verify(path / name, digest)
         return Saved(path, state)
 
-    def newest(self) -> tuple[Saved | None, list[str]]:
+    def newest(self, *, repair: bool = True) -> tuple[Saved | None, list[str]]:
         """Read the newest checkpoint that is whole, and say in words which ones were passed over and why.
 
-        Raises `CheckpointError` if there are checkpoints but none is whole: starting anew is the user's
-        choice.
+        With `repair=False` nothing is changed: who only reads must not tidy up behind a training. Raises
+        `CheckpointError` if there are checkpoints but none is whole: starting anew is the user's choice.
         """
-        self.tidy()
-        self.discard_parts()
+        if repair:
+            self.tidy()
+            self.discard_parts()
         passed: list[str] = []
         damaged: list[Path] = []
         for path in self.paths():
@@ -158,7 +159,8 @@ class CheckpointStore:
                 passed.append(error.what)
                 damaged.append(path)
             else:
-                self.set_aside(damaged, "damaged")
+                if repair:
+                    self.set_aside(damaged, "damaged")
                 return saved, passed
         if passed:
             raise CheckpointError(

@@ -499,7 +499,9 @@ def _evaluated(
 
 def trained_weights(folder: Path | None, which: Literal["last", "best"] = "last") -> Path:
     """Find the newest or the best checkpoint of a run folder; raises `ConfigError` if it has none."""
-    saved, _ = CheckpointStore(folder / "checkpoints").newest() if folder is not None else (None, [])
+    saved, _ = (
+        CheckpointStore(folder / "checkpoints").newest(repair=False) if folder is not None else (None, [])
+    )
     if folder is None or saved is None:
         raise ConfigError(
             "there are no trained weights to evaluate",

@@ -80,7 +80,7 @@ def _in_folder(path: Path) -> Path:
         files = CheckpointStore(path.parent).read(path).state["files"]
         whole = {name.partition("/")[0] for name in files}  # a folder of parts stands for one file
         return path / next(name for name in _ARRAYS if name in whole)
-    saved, _ = CheckpointStore(path / "checkpoints").newest()
+    saved, _ = CheckpointStore(path / "checkpoints").newest(repair=False)
     if saved is None:
         raise CheckpointError(f"{path} has no checkpoint", code="checkpoint-missing")
     return _in_folder(saved.path)
