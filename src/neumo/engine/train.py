@@ -361,7 +361,7 @@ class Training:
         if run.world.size == 1:
             return
         fresh, self._noted = run.notes[self._noted :], len(run.notes)
-        for rank, texts in enumerate(together(run.world, fresh)):
+        for rank, texts in enumerate(together(run.world, fresh, "notes")):
             if rank and run.first:
                 for text in texts:
                     if text not in run.notes:
@@ -406,10 +406,20 @@ class Training:
             arrays = (self.session.to_numpy(feed) for feed in batch.feeds)
             feeds = dict(zip(self.ports, arrays, strict=False))
             mine.append({"process": self.run.world.rank, **describe_batch(feeds, names, loss)})
-        every: list[dict[str, Any]] = [row for rows in together(self.run.world, mine) for row in rows]
+        every: list[dict[str, Any]] = [
+            row for rows in together(self.run.world, mine, "a step that is not finite") for row in rows
+        ]
         broken = [name for row in every for name in row["not_finite"]]
         lost = [name for row in every if isinstance(row["loss"], str) for name in row["items"]]
         return broken or lost or [name for row in every for name in row["items"]], every
+
+    def _read_flags(self) -> None:
+        """Name the utterances that a loss has left out, and let go of the memory of the device."""
+        for flags, items in self._flagged:
+            array = self.session.to_numpy(flags).reshape(-1)
+            self._infeasible += [self.source.name(n) for n, flag in zip(items, array, strict=True) if flag]
+            self._flags_read += len(items)
+        self._flagged.clear()
 
     def count_infeasible(self, *, whole_epoch: bool = False) -> None:
         """Count and name the utterances that losses had to leave out since this was last asked.
