@@ -103,17 +103,12 @@ def _train(factory: NeuralFactory, graph: Graph, options: TrainOptions, held: Ex
     run.saver = Saver(training, callbacks, lambda: learned_state(modules, steps, factory.frozen))
     about_data = _about_data(factory, subject)
     idle = _without_effect(factory, subject, options, run.total_steps, run.batches_per_step)
-    for text in [*subject.notes, *idle, *passed, *about_data]:
+    armed = [f"faults are armed: {text}"] if (text := faults.armed_now()) else []
+    for text in [*subject.notes, *idle, *passed, *about_data, *armed]:
         run.note(text)
-    if armed := faults.armed_now():
-        run.note(f"faults are armed: {armed}")
     with closing_all([evaluators.close]):
         if saved is not None:
-            restore(training, callbacks, saved)
-            restore_learned(modules, saved.state.get("learned", {}), source=saved.path.name)
-            check_learned(steps)
-            where = f"step {run.step}, epoch {run.epoch + 1}, batch {run.batch}"
-            training.beginning = f"going on from {saved.path}: {where}"
+            _go_on(training, callbacks, saved, subject.plan)
         with Signals(run):
             training.go()
         if saved is not None and not run.moved and not ended_early(run.stopped):
@@ -127,6 +122,16 @@ def _train(factory: NeuralFactory, graph: Graph, options: TrainOptions, held: Ex
         run.note(how_to_go_on(run))
         pass_on(run.stopped)
     return _result(training, factory.folder, saved.path if saved is not None else None)
+
+
+def _go_on(training: Training, callbacks: Sequence[Callback], saved: Saved, plan: Plan) -> None:
+    """Put a training and what its modules have learned where a checkpoint was saved."""
+    restore(training, callbacks, saved)
+    restore_learned(plan.modules, saved.state.get("learned", {}), source=saved.path.name)
+    check_learned([call.step for call in plan.steps])
+    run = training.run
+    where = f"step {run.step}, epoch {run.epoch + 1}, batch {run.batch}"
+    training.beginning = f"going on from {saved.path}: {where}"
 
 
 @dataclass(frozen=True)
