@@ -307,8 +307,8 @@ def train_recipe(
     if not usable:
         say("note: no graph of the recipe has open inputs, so there will be checkpoints but no model file")
     result = run_train(recipe, factory=factory, resume=resume, callbacks=callbacks)
-    if (name := ended_by(result.stopped)) == "SIGUSR1":  # a job script queues it again; it is not over
-        raise SystemExit(128 + getattr(signal, name))
+    if (ended := ended_by(result.stopped)) == "SIGUSR1":  # a job script queues it again; it is not over
+        raise SystemExit(128 + getattr(signal, ended))
     if actions.evaluate.checkpoint == "best" and result.best is not None:
         factory.load(recipe.graph(actions.train.graph or "train"), trained_weights(folder, "best"))
     reports = data_reports(recipe, factory)  # with what was left out in the meantime
