@@ -15,8 +15,9 @@ from neumo.engine.compile import CompileLike, read_compile
 from neumo.engine.evaluate import Evaluation, Evaluator, by_name
 from neumo.engine.infer import check_mapping, infer
 from neumo.engine.infer_cache import InferCache
+from neumo.engine.kinds import check_kind
 from neumo.engine.optimizers import EMA, LARC, Optimizer
-from neumo.engine.options import NonFinite, TrainOptions, check_allowances
+from neumo.engine.options import NonFinite, TrainOptions, check_allowances, check_graph
 from neumo.engine.phases import Alternate, Phase
 from neumo.engine.precision import (
     LossScale,
@@ -29,7 +30,7 @@ from neumo.engine.precision import (
 from neumo.engine.preflight import data_step, open_source, usage_notes
 from neumo.engine.prepare import train
 from neumo.engine.schedules import ScheduleLike
-from neumo.engine.strategies import Strategy
+from neumo.engine.strategies import DDP, FSDP, STRATEGIES, Strategy
 from neumo.engine.train import TrainResult
 from neumo.engine.verify import Verify, check_level
 from neumo.engine.weight_files import LEARNED, learned_in, weights_file
@@ -104,6 +105,18 @@ class NeuralFactory:
         strategy: Strategy | None = None,
         compile: CompileLike = None,
     ) -> None:
+        check_kind("NeuralFactory", "seed", seed, int, code="seed")
+        check_kind("NeuralFactory", "workers", workers, int | Workers, code="workers")
+        check_kind("NeuralFactory", "folder", folder, str | Path | None, code="folder")
+        check_kind("NeuralFactory", "progress", progress, bool | None, code="progress")
+        check_kind(
+            "NeuralFactory",
+            "strategy",
+            strategy,
+            DDP | FSDP | None,
+            code="strategy",
+            fixes=_strategies(strategy),
+        )
         if isinstance(workers, int) and workers < 0:
             raise ConfigError(f"workers={workers} is below 0", code="workers")
         if seed < 0:
@@ -244,11 +257,18 @@ class NeuralFactory:
         has one row for each. The result does not depend on what ran before, nor on how many processes share
         the batches. Several graphs, in a list or by name, give such a dict for each, by name.
         """
-        if isinstance(graph, Mapping | Sequence):
+        if isinstance(graph, Mapping | Sequence) and not isinstance(cast("Any", graph), str):
+            if not graph:
+                raise ConfigError(
+                    "evaluate was given no graphs",
+                    code="evaluate",
+                    fixes=["evaluate(graph)", "evaluate([dev, test])"],
+                )
             return {
                 name: self.evaluate(each, per_utterance=per_utterance)
                 for name, each in by_name(graph).items()
             }
+        graph = check_graph("evaluate", graph)
         evaluator = self.evaluator(graph)
         try:
             found = evaluator.run(per_utterance=per_utterance)
@@ -495,6 +515,12 @@ class NeuralFactory:
             set_learned(chosen[name], elements, source=Path(path).name)
         check_learned(getattr(graph, "steps", ()))
         return left
+
+
+def _strategies(given: object) -> list[str]:
+    """Say how a strategy is given where its name, or its class, stands in its place."""
+    name = given if isinstance(given, str) else getattr(given, "__name__", "")
+    return [f"strategy={name if name in STRATEGIES else 'DDP'}() of neumo.engine.strategies"]
 
 
 def as_graph(graph: Graph | Value) -> Graph:

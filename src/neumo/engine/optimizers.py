@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
+from neumo.engine.kinds import check_fields
 from neumo.types.errors import ConfigError
 
 AdjustLr = Literal["original", "match_rms_adamw"]
@@ -40,6 +41,9 @@ def _check(optimizer: object, name: str, value: Any) -> None:
     if not holds(value):
         kind = type(optimizer).__name__
         raise ConfigError(f"{kind}: {name}={value!r} {words}", code="optimizer", fixes=_FIXES.get(name, ()))
+
+
+_TOLD_APART: Final = ("groups", "others", "others_for", "adjust_lr")  # by what may stand in them, above
 
 
 def _each(value: Any) -> Iterable[Any]:
@@ -86,6 +90,7 @@ class Group:
                 code="optimizer-group",
                 fixes=['Group("encoder", lr=1e-4)'],
             )
+        check_fields(self, code="optimizer-group", without=["weights"])
         for name in ("lr", "lr_scale", "weight_decay"):
             value = getattr(self, name)
             if value is not None and not value >= 0:
@@ -123,6 +128,7 @@ class _Optimizer:
     groups: tuple[Group, ...] = ()
 
     def __post_init__(self) -> None:
+        check_fields(self, code="optimizer", without=_TOLD_APART)
         for each in fields(self):
             _check(self, each.name, getattr(self, each.name))
         object.__setattr__(self, "groups", tuple(_each(self.groups)))
@@ -311,6 +317,7 @@ class LARC:
     eps: float = 1e-8
 
     def __post_init__(self) -> None:
+        check_fields(self, code="larc")
         if not self.trust > 0:
             raise ConfigError(f"LARC: trust={self.trust} is not above 0", code="larc")
         if not self.eps >= 0:
@@ -341,6 +348,7 @@ class EMA:
     warmup: bool = True
 
     def __post_init__(self) -> None:
+        check_fields(self, code="ema")
         if not 0 <= self.decay < 1:
             raise ConfigError(f"EMA: decay={self.decay} is not in [0, 1)", code="ema")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Final, Literal, TypeAlias, cast, get_args
 
+from neumo.engine.kinds import check_fields
 from neumo.engine.optimizers import EMA, LARC, Optimizer
 from neumo.engine.schedules import ScheduleLike
 from neumo.types.errors import ConfigError, did_you_mean
@@ -45,6 +46,7 @@ class Phase:
     def __post_init__(self) -> None:
         trains = (self.trains,) if isinstance(self.trains, str) else tuple(self.trains)
         object.__setattr__(self, "trains", trains)
+        check_fields(self, code="phases", owner="a phase", without=["trains", "optimizer", "schedule"])
         for name in ("steps", "every"):
             if not getattr(self, name) >= 1:
                 raise _refused(f"phase {self.label!r}: {name}={getattr(self, name)} is below 1")

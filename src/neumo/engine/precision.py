@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final, Literal, TypeAlias, cast
 
+from neumo.engine.kinds import check_fields, check_kind
 from neumo.graph.module import NeuralModule, label_of
 from neumo.types.errors import BackendError, ConfigError, GraphError, did_you_mean, nearest
 
@@ -185,6 +186,7 @@ class LossScale:
     largest: float = 2.0**24
 
     def __post_init__(self) -> None:
+        check_fields(self, code="loss-scale")
         if not 0 < self.smallest <= self.largest < float("inf"):
             raise _refused(f"smallest={self.smallest} and largest={self.largest} are no bounds")
         if not self.smallest <= self.initial <= self.largest:
@@ -216,6 +218,7 @@ def read_loss_scale(given: LossScale | float | None) -> LossScale | None:
     """
     if given is None or isinstance(given, LossScale):
         return given
+    check_kind("train", "loss_scale", given, float, code="loss-scale")
     scale = float(given)
     if not 0 < scale < float("inf"):
         raise _refused(f"loss_scale={given} is not above 0")

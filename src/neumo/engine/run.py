@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from neumo.engine.checkpoint import CheckpointStore
+from neumo.engine.figures import check_measured, own_figures
 from neumo.engine.world import Alone, World, together
 from neumo.types.errors import ConfigError, did_you_mean
 
@@ -319,7 +320,12 @@ class Run:
         return self._evaluate(graph)
 
     def measure(self, metrics: Mapping[str, float], *, by: Graph | None = None) -> None:
-        """Record figures that were measured at this step; raises `ConfigError` if another graph gives one."""
+        """Record figures that were measured at this step.
+
+        Raises `ConfigError` if another graph gives one, if one has the name of a figure of the training
+        itself, such as `loss`, and for what is no number.
+        """
+        check_measured(metrics, own_figures(self.tally.phases))
         if by is not None:
             self._check_measurer(metrics, by)
         self.metrics.update(metrics)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from neumo.engine.callbacks.callback import Callback
 from neumo.engine.callbacks.rhythm import one_rhythm
+from neumo.engine.figures import hides, own_figures
 from neumo.engine.signals import ended_early
 from neumo.types import Loss
-from neumo.types.errors import ConfigError
+from neumo.types.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     from neumo.engine.run import Run
@@ -22,6 +23,7 @@ class Evaluate(Callback):
     """Evaluates a graph every so many epochs or steps, with the averaged weights if there are any.
 
     Its metrics appear in `run.metrics`, in the history and in the log, with `name` in front if one is given.
+    A graph that gives a figure of the training, as one whose output is called `loss` does, needs a name.
     `best` names the metric that decides which step is the best one; the smallest value wins, or the largest.
     """
 
@@ -90,18 +92,64 @@ class Evaluate(Callback):
         self._last = state["last"]
 
 
-def check_figures(evaluations: Sequence[Evaluate]) -> None:
-    """Raise `ConfigError` where two graphs give a figure of one name: the later would hide the earlier."""
+def check_figures(evaluations: Sequence[Evaluate], phases: Iterable[str] = ()) -> None:
+    """Raise `ConfigError` where two evaluations give a figure of one name, or one gives a figure that the
+    training or a phase of it gives itself: the later would hide the earlier.
+    """
+    _check_once(evaluations)
+    taken = own_figures(phases)
     known: dict[str, Evaluate] = {}
     for each in evaluations:
         for figure in figures(each.graph) or ():
-            other = known.setdefault(each.prefix + figure, each)
+            name = each.prefix + figure
+            if name in taken:
+                called = each.graph.name if each.graph.name != each.name else "dev"
+                raise hides(
+                    f"graph {each.graph.name!r} gives {name!r}, which",
+                    name,
+                    fixes=[f"Evaluate(graph, name={called!r}) gives '{called}.{figure}'"],
+                )
+            other = known.setdefault(name, each)
             if other.graph is not each.graph:
                 raise ConfigError(
                     f"graphs {other.graph.name!r} and {each.graph.name!r} both give {each.prefix + figure!r}",
                     code="metric",
                     fixes=[f"Evaluate(graph, name={each.graph.name!r}) puts a name in front of its figures"],
                 )
+
+
+def _check_once(evaluations: Sequence[Evaluate]) -> None:
+    known: set[tuple[object, ...]] = set()
+    for each in evaluations:
+        told = (id(each.graph), each.prefix, each.every_epochs, each.every_steps)
+        if told in known:
+            raise ConfigError(
+                f"graph {each.graph.name!r} is evaluated twice at the same time, under one name",
+                code="metric",
+                fixes=[
+                    "leave one of them out",
+                    "Evaluate(graph, name='again') puts a name in front of its figures",
+                ],
+            )
+        known.add(told)
+
+
+def check_followed(followed: Iterable[tuple[str, str]], evaluations: Sequence[Evaluate]) -> None:
+    """Raise `ConfigError` for what follows a metric, as pairs of both, that no evaluation gives."""
+    known: list[str] = []
+    for each in evaluations:
+        given = figures(each.graph)
+        if given is None:
+            return
+        known += [each.prefix + figure for figure in given]
+    for what, metric in followed:
+        if metric not in known:
+            raise ConfigError(
+                f"{what} follows {metric!r}, and no evaluation gives that figure",
+                code="metric",
+                details=[f"they give {', '.join(known)}" if known else "there is no evaluation"],
+                fixes=did_you_mean(metric, known) or ["evaluate=graph, with a graph that gives it"],
+            )
 
 
 def figures(graph: Graph) -> list[str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from neumo.engine.kinds import check_kind
 from neumo.types.errors import ConfigError
 
 
@@ -18,6 +19,7 @@ def one_rhythm(kind: str, epochs: int | None, steps: int | None) -> tuple[int | 
             fixes=[f"{kind}(every_epochs=1)"],
         )
     for name, value in (("every_epochs", epochs), ("every_steps", steps)):
+        check_kind(kind, name, value, int | None, code="rhythm")
         if value is not None and value < 1:
             raise ConfigError(f"{kind}: {name}={value} is below 1", code="rhythm")
     return (1, None) if epochs is None and steps is None else (epochs, steps)

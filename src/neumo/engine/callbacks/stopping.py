@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from neumo.engine.callbacks.callback import Callback
-from neumo.engine.launch import seconds_since_launch
 from neumo.engine.kinds import check_kind
+from neumo.engine.launch import seconds_since_launch
 from neumo.engine.signals import TIME_LIMIT
 from neumo.types.errors import ConfigError
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from neumo.engine.callbacks.callback import Callback
+from neumo.engine.kinds import check_kind
 from neumo.engine.weight_names import select
 from neumo.types.errors import ConfigError, did_you_mean
 
@@ -43,11 +44,13 @@ class Unfreeze(Callback):
                 code="unfreeze",
                 fixes=did_you_mean(str(unit), UNITS),
             )
+        check_kind("Unfreeze", "at", at, Mapping, code="unfreeze", fixes=["Unfreeze({'encoder': 3})"])
         if not at:
             raise ConfigError(
                 "Unfreeze names no weights", code="unfreeze", fixes=["Unfreeze({'encoder': 3})"]
             )
         for pattern, when in at.items():
+            check_kind("Unfreeze", f"at[{pattern!r}]", when, int, code="unfreeze")
             if when < 1:
                 raise ConfigError(f"Unfreeze: {pattern!r} is free from the start", code="unfreeze")
         self.at = dict(at)
