@@ -231,7 +231,7 @@ def _tensor(data: bytes) -> Tensor:
     return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
 
 
-_LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Timed out waiting", "NCCL")
+_LOST = ("closed by peer", "reset by peer", "Broken pipe", "Timed out waiting", "timeout", "NCCL")
 
 
 def is_about_others(error: BaseException) -> bool:
