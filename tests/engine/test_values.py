@@ -204,3 +204,13 @@ def test_one_function_may_hear_several_events():
     factory().train(line_graphs()[0], max_steps=2, callbacks=[both])
     assert heard == [0, 1, 1, 2]
     assert repr(both) == "both (on_step_end, on_batch_start)"
+
+
+@pytest.mark.parametrize("event", [on_batch_start, on_batch_end, on_step_end])
+def test_an_error_of_a_callback_is_not_blamed_on_a_module(event):
+    @event
+    def fail(run):
+        raise ZeroDivisionError("of the callback")
+
+    with pytest.raises(ZeroDivisionError, match="of the callback"):
+        factory().train(noisy_graph(), epochs=1, batches_per_step=2, callbacks=[fail])

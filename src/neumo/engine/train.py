@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -273,15 +273,11 @@ class Training:
     def _update(self, turn: _Turn, window: Sequence[Batch], reference: float) -> Update:
         trainer = turn.part.trainer
         signals = [float(bool(self.run.asked)), float(sum(bool(batch.items) for batch in window))]
-        try:
-            self._accumulate(turn, window, reference)
-            times = self._watch.ready(trainer.ready) if not turn.place else []
-            update = trainer.apply(turn.part.factor(turn.updates), [*signals, *times])
-        except Exception as error:
-            explained = trainer.explain(error)
-            if explained is error:
-                raise
-            raise explained from error
+        self._accumulate(turn, window, reference)
+        times = self._watch.ready(trainer.ready) if not turn.place else []
+        factor = turn.part.factor(turn.updates)
+        with _explaining(trainer):
+            update = trainer.apply(factor, [*signals, *times])
         if not turn.place:
             self._watch.hear(self.run.step + 1, update.signals[len(signals) :])
         return update
@@ -322,13 +318,14 @@ class Training:
             run.current = Current(computed.feeds, computed.items, seed)
             if not turn.place:
                 run.tell("on_batch_start")
-            values = turn.part.trainer.accumulate(
-                turn.part.taken(computed.feeds),
-                seed=seed,
-                weight=float(len(batch.items)),
-                reference=reference,
-                last=number == len(window) - 1,
-            )
+            with _explaining(turn.part.trainer):
+                values = turn.part.trainer.accumulate(
+                    turn.part.taken(computed.feeds),
+                    seed=seed,
+                    weight=float(len(batch.items)),
+                    reference=reference,
+                    last=number == len(window) - 1,
+                )
             if batch.items:
                 self._flagged += [(values[position], batch.items) for position in turn.part.flags]
                 if len(self._flagged) >= _FLAGS_KEPT:
@@ -450,6 +447,18 @@ class Training:
                 why="Such a loss needs at least a frame for each label.",
                 fixes=["look at the texts and the durations of the manifest", "an encoder of smaller stride"],
             )
+
+
+@contextmanager
+def _explaining(trainer: Trainer) -> Generator[None, None, None]:
+    """Let errors of a computation say which module it was; those of callbacks beside it are their own."""
+    try:
+        yield
+    except Exception as error:
+        explained = trainer.explain(error)
+        if explained is error:
+            raise
+        raise explained from error
 
 
 def _gave_up(
