@@ -101,6 +101,7 @@ __all__ = [
     "NeuralFactory",
     "Noam",
     "NovoGrad",
+    "Phase",
     "Plan",
     "Plateau",
     "Polynomial",

@@ -108,7 +108,6 @@ class NeuralFactory:
         check_kind("NeuralFactory", "seed", seed, int, code="seed")
         check_kind("NeuralFactory", "workers", workers, int | Workers, code="workers")
         check_kind("NeuralFactory", "folder", folder, str | Path | None, code="folder")
-        check_kind("NeuralFactory", "progress", progress, bool | None, code="progress")
         check_kind(
             "NeuralFactory",
             "strategy",

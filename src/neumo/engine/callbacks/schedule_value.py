@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from neumo.engine.callbacks.callback import Callback
+from neumo.engine.kinds import check_fields
 from neumo.types.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ class Keep:
     value: float
     until: int | float | None = None
 
+    def __post_init__(self) -> None:
+        _check_piece(self)
+
     def at(self, part: float) -> float:
         """The value."""
         return self.value
@@ -55,6 +59,9 @@ class Ramp:
     end: float
     until: int | float | None = None
 
+    def __post_init__(self) -> None:
+        _check_piece(self)
+
     def at(self, part: float) -> float:
         """The value on the way."""
         return self.start + (self.end - self.start) * part
@@ -65,9 +72,9 @@ class ScheduleValue(Callback):
 
     `ScheduleValue(encoder, "*.dropout", Ramp(0.0, 0.3, until=1000), Keep(0.3))` raises the rate of all
     dropouts from 0 to 0.3 in 1,000 steps. The number is an attribute of the built module or of a layer in
-    it, by its path; with a `*` in the path there may be several. The first piece begins at step 0; each one
-    says until which step (or with a number like 0.5, which part of all steps) it goes on, the last one goes
-    on to the end.
+    it, by its path; with a `*` in the path there may be several. Sizes by which torch makes its own
+    layers, such as channels, are no such numbers. The first piece begins at step 0; each one says until which
+    step (or with a number like 0.5, which part of all steps) it goes on, the last one goes on to the end.
 
     >>> ScheduleValue("encoder", "drop.p", Ramp(0.0, 0.3, until=1000), Keep(0.3)).value_at(500, 4000)
     0.15
@@ -167,6 +174,16 @@ class ScheduleValue(Callback):
     @property
     def _name(self) -> str:
         return self.module if isinstance(self.module, str) else type(self.module).__name__
+
+
+def _check_piece(piece: Keep | Ramp) -> None:
+    check_fields(piece, code="schedule")
+    if piece.until is not None and not piece.until > 0:
+        raise ConfigError(
+            f"{type(piece).__name__}: until={piece.until!r} is not above 0",
+            code="schedule",
+            fixes=["until=1000 is a step, until=0.5 the half of all steps"],
+        )
 
 
 def _step(until: int | float | None, total: int) -> int:
