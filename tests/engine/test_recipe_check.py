@@ -100,6 +100,18 @@ def test_an_early_stop_waits_for_a_figure_that_there_is(path: Path) -> None:
         check_followed(recipe, read_actions(recipe))
 
 
+def test_a_recipe_whose_validation_loss_hides_that_of_the_training_is_refused(path: Path) -> None:
+    with refused(
+        ConfigError, "graph 'train' gives 'loss', which would hide.*train.evaluate=.*name: train"
+    ) as caught:
+        read_actions(load_recipe(path, ["train.evaluate={graph: train}", "train.early_stop=null"]))
+    assert caught.value.code == "metric"
+    named = load_recipe(
+        path, ["train.evaluate={graph: train, name: dev}", "train.early_stop.metric=dev.loss"]
+    )
+    check_followed(named, read_actions(named))
+
+
 def test_a_schedule_follows_a_figure_that_there_is(path: Path) -> None:
     recipe = load_recipe(path, ["train.schedule={kind: Plateau, metric: eror}"])
     with refused(ConfigError, "train.schedule follows 'eror', and no evaluation gives that figure") as caught:

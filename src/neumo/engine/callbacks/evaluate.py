@@ -107,7 +107,7 @@ def check_figures(evaluations: Sequence[Evaluate], phases: Iterable[str] = ()) -
                 raise hides(
                     f"graph {each.graph.name!r} gives {name!r}, which",
                     name,
-                    fixes=[f"Evaluate(graph, name={called!r}) gives '{called}.{figure}'"],
+                    fixes=[f"name={called!r} (in a recipe, name: {called}) makes it '{called}.{figure}'"],
                 )
             other = known.setdefault(name, each)
             if other.graph is not each.graph:
