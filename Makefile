@@ -1,7 +1,7 @@
 # Everything here works on a machine that has Python 3.11 or newer, and nothing else.
 #
 #   make quickstart   train a speech recogniser and use it (one minute or two)
-#   make test         all tests
+#   make test         all tests but those of more than half a minute
 #   make check        what to run before a commit: format, lint, types, layers, quick tests
 #   make coverage     all tests, and which branches of the types and the graph they do not reach
 #   make proof        the long tests and the benchmarks: what the documentation's figures rest on
@@ -20,24 +20,26 @@ quickstart: $(VENV)/.installed-run
 	$(BIN)/neumo quickstart
 
 test: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not proof" $(PYTEST_ARGS)
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -x -m "not slow" $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -x -m "not slow and not proof" $(PYTEST_ARGS)
 
 coverage: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov=neumo.types --cov=neumo.graph --cov-branch \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not proof" --cov=neumo.types --cov=neumo.graph --cov-branch \
 		--cov-report=term-missing:skip-covered $(PYTEST_ARGS)
 
 proof: $(VENV)/.installed-dev
 	$(BIN)/python proofs/lowest.py
 	OMP_NUM_THREADS=1 $(BIN)/python proofs/lengths.py
 	OMP_NUM_THREADS=1 $(BIN)/python proofs/kills.py
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python proofs/kills.py
+	$(BIN)/python proofs/two_nodes.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "slow or proof" $(PYTEST_ARGS)
 	set -e; for file in $(sort $(wildcard benchmarks/*.py)); do \
 		echo "== $$file"; OMP_NUM_THREADS=1 $(BIN)/python $$file; done
 

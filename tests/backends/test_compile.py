@@ -128,7 +128,7 @@ class TestCompiled:
             assert torch.allclose(one, other, atol=1e-5)  # each batch has been counted once
         assert int(layers[1].norm.num_batches_tracked) == 7
 
-    @pytest.mark.slow
+    @pytest.mark.proof
     def test_a_resumed_training_is_the_same_training(self, tmp_path: Path) -> None:
         train, evaluate = line_graphs()
         options: dict[str, Any] = {"optimizer": AdamW(lr=1e-2), "evaluate": evaluate}
@@ -142,7 +142,7 @@ class TestCompiled:
         for name, value in whole.weights(line).items():
             assert np.array_equal(value, parts.weights(line)[name]), name
 
-    @pytest.mark.slow
+    @pytest.mark.proof
     def test_same_random_draws_what_uncompiled_code_draws(self) -> None:
         train, _ = line_graphs(0.5)
         losses = [
@@ -152,14 +152,14 @@ class TestCompiled:
         assert np.allclose(losses[0], losses[1], rtol=1e-4)
         assert not np.allclose(losses[0], losses[2], rtol=1e-4)
 
-    @pytest.mark.slow
+    @pytest.mark.proof
     def test_a_module_that_says_so_runs_as_it_is(self) -> None:
         x = np.ones((2, 5, 3), np.float32)
         graph = smooth_graph(ReadsNumbers(says=True).named("reads"))
         (plain,), (compiled,) = cpu().infer(graph, {"x": x}), cpu(compile=True).infer(graph, {"x": x})
         assert np.allclose(plain["y"], compiled["y"], atol=1e-5)
 
-    @pytest.mark.slow
+    @pytest.mark.proof
     def test_bf16_is_the_same_as_uncompiled_bf16(self) -> None:
         x = np.random.default_rng(0).normal(size=(2, 5, 3)).astype(np.float32)
         results = [
@@ -177,7 +177,7 @@ class TestRefused:
             cpu(compile=True).infer(graph, {"x": np.ones((2, 5, 3), np.float32)})
         assert any("compile=['smooth']" in str(fix) for fix in caught.value.fixes)
 
-    @pytest.mark.slow
+    @pytest.mark.proof
     def test_graph_breaks_are_allowed_by_name_and_said(self, caplog: pytest.LogCaptureFixture) -> None:
         graph = smooth_graph(ReadsNumbers().named("reads"))
         x = np.ones((2, 5, 3), np.float32)
@@ -185,7 +185,7 @@ class TestRefused:
         assert np.allclose(given["y"], cpu().infer(graph, {"x": x})[0]["y"], atol=1e-5)
         assert "some are not compiled" in caplog.text
 
-    @pytest.mark.slow
+    @pytest.mark.proof
     def test_shapes_that_keep_changing_are_refused_with_the_way_out(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -70,7 +70,7 @@ def test_workers_share_the_index_and_do_not_grow(manifest):
     assert np.all(source.seconds == 3.25)
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_eight_workers_of_a_million_lines_do_not_grow_over_three_epochs(tmp_path):
     """All at once, as they are in a training, so that pages that are shared no more would show."""
     source = SpeechSource(

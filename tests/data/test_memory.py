@@ -58,7 +58,7 @@ def slope(source, epochs):
     return float(np.polyfit(range(epochs - 1), sizes[1:], 1)[0]) / LINES
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 def test_memory_is_flat_from_epoch_to_epoch(manifest):
     source = Silence(manifest, vocab=Vocab.english(), check="off", batch_size=64)
