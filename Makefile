@@ -37,7 +37,6 @@ proof: $(VENV)/.installed-dev
 	$(BIN)/python proofs/lowest.py
 	OMP_NUM_THREADS=1 $(BIN)/python proofs/lengths.py
 	OMP_NUM_THREADS=1 $(BIN)/python proofs/kills.py
-	OMP_NUM_THREADS=1 $(BIN)/python proofs/kills.py
 	$(BIN)/python proofs/two_nodes.py
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "slow or proof" $(PYTEST_ARGS)
 	set -e; for file in $(sort $(wildcard benchmarks/*.py)); do \

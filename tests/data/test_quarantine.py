@@ -264,7 +264,7 @@ def test_an_error_in_the_middle_of_a_file_is_told_from_its_end(manifest, monkeyp
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     def flaky(path, mode):
-        return Flaky(open(path, mode))  # noqa: SIM115 (closed by what it stands for)
+        return Flaky(open(path, mode))
 
     reads = []
     source = open_source(manifest)

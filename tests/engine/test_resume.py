@@ -110,8 +110,8 @@ def test_a_training_that_is_done_stays_done(tmp_path):
     assert (second.losses, second.steps, second.history) == ([], first.steps, first.history)
     assert (first.over, second.over) == (False, True)
     assert [note for note in second.notes if "step 20" in note] == [
-        f"the training of {tmp_path / 'checkpoints' / 'step-00000020'} is over, after step 20: all epochs are "
-        "done; with more epochs or steps it goes on, in another folder it starts anew"
+        f"the training of {tmp_path / 'checkpoints' / 'step-00000020'} is over, after step 20: "
+        "all epochs are done; with more epochs or steps it goes on, in another folder it starts anew"
     ]
     assert str(second).startswith("nothing left to train: 20 steps were done before, loss ")
     assert all(np.array_equal(weights[name], value) for name, value in again.weights(other).items())
