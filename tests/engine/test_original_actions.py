@@ -17,6 +17,7 @@ from neumo.engine import (
     Adam,
     AdamW,
     Callback,
+    Evaluate,
     Linear,
     NeuralFactory,
     NovoGrad,
@@ -171,7 +172,7 @@ def test_the_mode_of_modules_follows_the_action():
         (lambda: maker.train(train, epochs=1), [True]),
         (lambda: maker.infer(used), [False]),
         (lambda: maker.evaluate(train), [False]),
-        (lambda: maker.train(train, epochs=1, evaluate=train), [True, False]),
+        (lambda: maker.train(train, epochs=1, evaluate=Evaluate(train, name="again")), [True, False]),
     ):
         Watched.modes.clear()
         action()
