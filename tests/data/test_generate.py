@@ -160,6 +160,11 @@ def _largest(type: NeuralType) -> int:
     return max((sum(abs(c) for _, c in size.terms) for size in sizes), default=0)
 
 
+def test_an_example_that_would_fill_the_memory_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"would have 4,000,000,000 numbers"):
+        example_batch({"x": Features()[B, T, F]}, {"B": 1000, "T": 1000, "F": 4000})
+
+
 def test_a_batch_follows_from_its_seed() -> None:
     one, same, other = (example_batch(SPEECH, seed=seed) for seed in (1, 1, 2))
     for name in SPEECH:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -34,6 +35,7 @@ _RATE: Final = 16000  # Hz, of audio that does not tell; half a second is made
 _LONGEST: Final = 1000  # times the usual size, of a symbol that is divided
 _FASTEST: Final = 96000  # Hz
 _LARGEST: Final = 1 << 22
+_MOST_NUMBERS: Final = 1 << 27  # of one array: half a gigabyte
 _CHANNELS: Final = {"rgb": 3, "bgr": 3, "rgba": 4, "grey": 1}
 _COUNTED: Final = ("n_mels", "n_mfcc", "channels")  # facets that are the size of the feature axis
 
@@ -72,6 +74,7 @@ def solve_sizes(
         if all(was_wide):
             break
     _refuse_negative(wanted, found)
+    _refuse_huge(known, found)
     return found
 
 
@@ -191,6 +194,17 @@ def _check_names(fixed: Mapping[str, int], symbols: list[Symbol]) -> None:
         value: Any = number
         if not isinstance(value, int) or value < 0:
             raise ConfigError(f"the size {name} cannot be {number!r}", code="size")
+
+
+def _refuse_huge(types: Iterable[NeuralType], found: Mapping[Symbol, int]) -> None:
+    for type in types:
+        count = math.prod(size.evaluate(found) for axis in type.axes if (size := axis.size) is not None)
+        if count > _MOST_NUMBERS:
+            raise ConfigError(
+                f"an example of {type} would have {count:,} numbers",
+                code="size",
+                fixes=("give smaller sizes for its symbols",),
+            )
 
 
 def _refuse_negative(sizes: Iterable[Size], found: Mapping[Symbol, int]) -> None:
