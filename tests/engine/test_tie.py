@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import neumo
-from neumo.engine import EMA, SGD, AdamW, NeuralFactory
+from neumo.engine import EMA, SGD, AdamW, Evaluate, NeuralFactory
 from neumo.engine.recipe import make_factory, read_actions, run_train
 from neumo.graph.graph import Graph
 from neumo.graph.signature import Signature
@@ -135,7 +135,9 @@ def test_evaluations_between_steps_do_not_disturb_a_tied_training():
     def losses(evaluate):
         maker, graph = tied()
         test = Graph("test", "infer", {"loss": graph.outputs["loss"]})
-        return maker.train(graph, epochs=3, ema=0.9, evaluate=[test] if evaluate else ()).losses
+        return maker.train(
+            graph, epochs=3, ema=0.9, evaluate=[Evaluate(test, name="test")] if evaluate else ()
+        ).losses
 
     assert losses(True) == losses(False)
 
