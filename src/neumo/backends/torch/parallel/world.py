@@ -239,7 +239,11 @@ def is_about_others(error: BaseException) -> bool:
 
     >>> is_about_others(RuntimeError("[gloo/transport/tcp/pair.cc:553] Connection closed by peer"))
     True
+    >>> is_about_others(RuntimeError("Application timeout caused pair closure"))
+    True
     """
+    if isinstance(error, RuntimeError) and "pair closure" in str(error):  # gloo, which does not say its name
+        return True
     kinds = (dist.DistBackendError, dist.DistNetworkError) if dist.is_available() else ()
     text = str(error)
     return isinstance(error, kinds) or (
