@@ -106,7 +106,10 @@ def test_other_optimizers_go_on_exactly(optimizer, tmp_path):
 def test_a_training_that_is_done_stays_done(tmp_path):
     maker, train, first = start(tmp_path)
     weights = maker.weights(train)
+    last = read_log(tmp_path / "metrics.jsonl")[-1]
     again, other, second = start(tmp_path)
+    assert last["event"] == "end"
+    assert read_log(tmp_path / "metrics.jsonl")[-1] == last
     assert (second.losses, second.steps, second.history) == ([], first.steps, first.history)
     assert (first.over, second.over) == (False, True)
     assert [note for note in second.notes if "step 20" in note] == [

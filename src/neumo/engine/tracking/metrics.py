@@ -69,7 +69,7 @@ class LossLogger(Callback):
     def on_action_end(self, run: Run) -> None:
         """Write the last figures."""
         self._write_notes(run)
-        if run.moved:
+        if run.step:  # of a training that was over already, too: opening the log has taken its last line away
             self._end = {"event": "end", "step": run.step, "stopped": run.stopped, **run.metrics}
 
     def close(self) -> None:
