@@ -18,17 +18,17 @@ if TYPE_CHECKING:  # stars, so that an editor sees each room's own list; at run 
     from neumo.backends.torch.registry import implements as implements
     from neumo.backends.torch.wrap import TorchModule as TorchModule
     from neumo.backends.torch.wrap import wrap as wrap
-    from neumo.data import *  # noqa: F403
+    from neumo.data import *  # noqa: F403 - its own list of names
     from neumo.data.generate import example_batch as example_batch
-    from neumo.engine import *  # noqa: F403
+    from neumo.engine import *  # noqa: F403 - its own list of names
     from neumo.engine.dry_run import dry_run as dry_run
-    from neumo.graph import *  # noqa: F403
+    from neumo.graph import *  # noqa: F403 - its own list of names
     from neumo.graph.learned import learned_facets as learned_facets
     from neumo.graph.learned import set_learned as set_learned
     from neumo.graph.yaml import load_recipe as load_recipe
-    from neumo.hub import *  # noqa: F403
-    from neumo.metrics import *  # noqa: F403
-    from neumo.types import *  # noqa: F403
+    from neumo.hub import *  # noqa: F403 - its own list of names
+    from neumo.metrics import *  # noqa: F403 - its own list of names
+    from neumo.types import *  # noqa: F403 - its own list of names
 
 __version__ = "0.1.0"
 

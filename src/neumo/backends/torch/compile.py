@@ -236,13 +236,13 @@ def _joined(calls: Sequence[Call], sources: tuple[int, ...], targets: tuple[int,
     steps = tuple((function, read, written) for function, read, written, _ in calls)
 
     def region(*values: Any) -> tuple[Any, ...]:
-        slots = dict(zip(sources, values))  # noqa: B905  # as many as the plan says
+        slots = dict(zip(sources, values, strict=True))
         for function, read, written in steps:
             given = function(*[slots[slot] for slot in read])
             if isinstance(written, int):
                 slots[written] = given
             else:
-                for slot, value in zip(written, given):  # noqa: B905  # counted by the uncompiled run before
+                for slot, value in zip(written, given, strict=True):
                     slots[slot] = value
         return tuple(slots[slot] for slot in targets)
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from neumo.backends.torch.training.tensorwise import Tensorwise
 from neumo.engine.optimizers import LAMB
 
 
-class TorchLAMB(torch.optim.Optimizer):
+class TorchLAMB(Tensorwise):
     """Gives the step of each weight tensor the size of the tensor (You et al. 2019, algorithm 2).
 
     The state of a tensor is `step`, on the CPU, and the moments `mean` and `square` of its gradient.
@@ -19,17 +19,7 @@ class TorchLAMB(torch.optim.Optimizer):
 
     def __init__(self, groups: list[dict[str, Any]], spec: LAMB) -> None:
         self.spec = spec
-        super().__init__(groups, {"lr": spec.lr, "weight_decay": spec.weight_decay})
-
-    @torch.no_grad()  # torch declares two overloads of step, which one signature cannot override
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """Update each weight that has a gradient."""
-        loss = None if closure is None else closure()
-        for group in self.param_groups:
-            weights = [weight for weight in group["params"] if weight.grad is not None]
-            if weights:
-                self._update(weights, group["lr"], group["weight_decay"])
-        return loss
+        super().__init__(groups, spec)
 
     def _update(self, weights: list[Tensor], lr: float, decay: float) -> None:
         directions = self._directions(weights)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
+from neumo.backends.torch.training.tensorwise import Tensorwise
 from neumo.engine.optimizers import NovoGrad
 
 
-class TorchNovoGrad(torch.optim.Optimizer):
+class TorchNovoGrad(Tensorwise):
     """Normalises the gradient of each weight tensor by its own norm (Ginsburg et al. 2019, algorithm 1).
 
     The state of a tensor is `energy`, the moving average of `|gradient|**2` (a scalar), its maximum
@@ -20,17 +20,7 @@ class TorchNovoGrad(torch.optim.Optimizer):
 
     def __init__(self, groups: list[dict[str, Any]], spec: NovoGrad) -> None:
         self.spec = spec
-        super().__init__(groups, {"lr": spec.lr, "weight_decay": spec.weight_decay})
-
-    @torch.no_grad()  # torch declares two overloads of step, which one signature cannot override
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """Update each weight that has a gradient."""
-        loss = None if closure is None else closure()
-        for group in self.param_groups:
-            weights = [weight for weight in group["params"] if weight.grad is not None]
-            if weights:
-                self._update(weights, group["lr"], group["weight_decay"])
-        return loss
+        super().__init__(groups, spec)
 
     def _update(self, weights: list[Tensor], lr: float, decay: float) -> None:
         gradients = [weight.grad for weight in weights if weight.grad is not None]
