@@ -90,10 +90,6 @@ class Part:
     flags: Sequence[int] = ()
     name: str = ""
 
-    def rate(self, updates: int) -> float:
-        """The learning rate after so many updates."""
-        return self.lr * self.factor(updates)
-
     def taken(self, feeds: Sequence[Any]) -> Sequence[Any]:
         """What it takes of a batch."""
         return feeds if self.feeds is None else [feeds[place] for place in self.feeds]
@@ -101,11 +97,16 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """An update within a step: by which part, after how many of its others, and its place in the step."""
+    """An update within a step: by which part, at which factor of its rates, and its place in the step."""
 
     part: Part
-    updates: int
+    factor: float
     place: int
+
+    @property
+    def rate(self) -> float:
+        """The learning rate."""
+        return self.part.lr * self.factor
 
 
 @dataclass(kw_only=True)
@@ -239,7 +240,7 @@ class Training:
                 return
         faults.reach("step", run.step + 1)
         turns = self._turns()
-        run.lr = turns[0].part.rate(turns[0].updates)
+        run.lr = turns[0].rate
         run.tell("on_step_start")
         updates: list[Update] = []
         for turn in turns:
@@ -265,19 +266,19 @@ class Training:
     def _turns(self) -> list[_Turn]:
         """The updates of the coming step."""
         numbers, step = self.cycle.turns(self.run.step), self.run.step
-        return [
-            _Turn(self.parts[n], self.cycle.updates(n, before=step) + numbers[:place].count(n), place)
-            for place, n in enumerate(numbers)
-        ]
+        turns: list[_Turn] = []
+        for place, n in enumerate(numbers):
+            updates = self.cycle.updates(n, before=step) + numbers[:place].count(n)
+            turns.append(_Turn(self.parts[n], self.parts[n].factor(updates), place))
+        return turns
 
     def _update(self, turn: _Turn, window: Sequence[Batch], reference: float) -> Update:
         trainer = turn.part.trainer
         signals = [float(bool(self.run.asked)), float(sum(bool(batch.items) for batch in window))]
         self._accumulate(turn, window, reference)
         times = self._watch.ready(trainer.ready) if not turn.place else []
-        factor = turn.part.factor(turn.updates)
         with _explaining(trainer):
-            update = trainer.apply(factor, [*signals, *times])
+            update = trainer.apply(turn.factor, [*signals, *times])
         if not turn.place:
             self._watch.hear(self.run.step + 1, update.signals[len(signals) :])
         return update
@@ -295,7 +296,7 @@ class Training:
             if turn.part.name
             for what, value in (
                 ("loss", last[turn.part.name].loss),
-                ("lr", turn.part.rate(turn.updates)),
+                ("lr", turn.rate),
                 ("norm", last[turn.part.name].norm),
             )
         }

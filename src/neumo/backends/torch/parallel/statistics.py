@@ -53,7 +53,7 @@ class Statistics:
     def keep(self) -> None:
         """Remember them as they are, before a step."""
         now = self._now()
-        if all(value.shape == kept.shape for value, kept in zip(now, self._kept, strict=True)):
+        if [value.shape for value in now] == [kept.shape for kept in self._kept]:
             copy_all(self._kept, now)
         else:
             self._kept = [value.clone() for value in now]

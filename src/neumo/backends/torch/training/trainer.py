@@ -185,14 +185,18 @@ class TorchTrainer:
 
     def _numbers(self, norm: Tensor) -> tuple[list[float], list[float], float]:
         """Bring losses, weights and the norm to the host, in the one place where it waits for the device."""
-        wide = torch.float32 if self.place.device.type == "mps" else torch.float64
         counted = [part.weight for part in self._parts if isinstance(part.weight, Tensor)]
-        values = [*(part.loss for part in self._parts), *counted, norm]
-        numbers: list[float] = torch.stack([value.to(wide) for value in values]).tolist()
+        numbers = self._on_host([*(part.loss for part in self._parts), *counted, norm])
         size = numbers.pop()
         losses, rest = numbers[: len(self._parts)], iter(numbers[len(self._parts) :])
         weights = [next(rest) if isinstance(part.weight, Tensor) else part.weight for part in self._parts]
         return losses, weights, size
+
+    def _on_host(self, values: Sequence[Tensor]) -> list[float]:
+        if self.place.device.type == "cpu":  # nothing to wait for, so one by one costs less
+            return [value.item() for value in values]
+        wide = torch.float32 if self.place.device.type == "mps" else torch.float64
+        return torch.stack([value.to(wide) for value in values]).tolist()
 
     def _clipping(self, norm: float) -> float:
         return self.clip / (norm + 1e-6) if self.clip is not None and norm > self.clip else 1.0
