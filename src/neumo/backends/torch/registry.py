@@ -51,9 +51,9 @@ def implements(spec_class: type) -> Callable[[Built], Built]:
 def build(spec: Any) -> nn.Module:
     """Makes the torch module of a specification, with fresh weights.
 
-    A `TorchModule` is its own code. Other code is looked for in `<the specification's package>.torch`
-    (`neumo.asr.modules` -> `neumo.asr.torch`), which is imported on first use. Raises `BackendError` where
-    nothing implements the specification.
+    A `TorchModule` is its own code. Other code is looked for in `<the specification's package>.torch`, then
+    beside the package around it (`neumo.asr.modules.ctc` -> `neumo.asr.torch`), and imported on first use.
+    Raises `BackendError` where nothing implements the specification.
     """
     if isinstance(spec, nn.Module):
         return spec
@@ -100,12 +100,13 @@ def _unregistered(module: nn.Module, name: str, held: Any, parts: list[Any]) -> 
 def implementation(spec_class: type) -> type[nn.Module]:
     """The torch class of a specification's class, or of the nearest class it derives from."""
     found = _known(spec_class)
+    rooms = _rooms(spec_class)
+    for room in rooms:
+        if found is None and "." in room:
+            _import(room)
+            found = _known(spec_class)
     if found is None:
-        room = _room(spec_class)
-        _import(room)
-        found = _known(spec_class)
-        if found is None:
-            raise _missing(spec_class, room)
+        raise _missing(spec_class, rooms[0])
     return found
 
 
@@ -116,16 +117,18 @@ def _known(spec_class: type) -> type[nn.Module] | None:
     return None
 
 
-def _room(spec_class: type) -> str:
-    """Where the torch code of a specification is expected."""
-    package = spec_class.__module__.rpartition(".")[0]
-    return _ELSEWHERE.get(package, f"{package}.torch" if package else "torch code")
+def _rooms(spec_class: type) -> list[str]:
+    """Where the torch code of a specification may be: beside it, or beside a package around it."""
+    parts = spec_class.__module__.split(".")[:-1]
+    packages = [".".join(parts[:end]) for end in range(len(parts), 0, -1)]
+    near = packages[0] if packages else ""
+    if near in _ELSEWHERE:
+        return [_ELSEWHERE[near]]
+    return [f"{package}.torch" for package in packages] or ["torch code"]
 
 
 def _import(room: str) -> None:
     """Imports a room if there is one; an error inside an existing room is the user's to see."""
-    if "." not in room:
-        return
     try:
         importlib.import_module(room)
     except ModuleNotFoundError as error:

@@ -1,0 +1,25 @@
+"""The neural modules of speech recognition: what each takes and gives. Their code: `neumo.asr.torch`."""
+
+from neumo.asr.blocks import ConvBlock as ConvBlock
+from neumo.asr.modules.conv import ConvEncoder as ConvEncoder
+from neumo.asr.modules.ctc import CTCHead as CTCHead
+from neumo.asr.modules.ctc import CTCLoss as CTCLoss
+from neumo.asr.modules.ctc import GreedyCTC as GreedyCTC
+from neumo.asr.modules.frontend import MelSpectrogram as MelSpectrogram
+from neumo.asr.modules.masking import SpecAugment as SpecAugment
+from neumo.asr.modules.masking import SpecCutout as SpecCutout
+from neumo.asr.modules.speech_data import SpeechData as SpeechData
+from neumo.asr.modules.waveform import SpeedPerturb as SpeedPerturb
+
+__all__ = [
+    "CTCHead",
+    "CTCLoss",
+    "ConvBlock",
+    "ConvEncoder",
+    "GreedyCTC",
+    "MelSpectrogram",
+    "SpecAugment",
+    "SpecCutout",
+    "SpeechData",
+    "SpeedPerturb",
+]
