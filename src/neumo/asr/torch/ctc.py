@@ -5,6 +5,7 @@ Shapes: B utterances, T frames, V labels with the blank last, U target labels.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import NamedTuple
 
 import torch
@@ -55,33 +56,49 @@ class CTCLoss(nn.Module):
         self, log_probs: Tensor, log_probs_len: Tensor, targets: Tensor, targets_len: Tensor
     ) -> CTCResult:
         """(B, T, V), (B,), (B, U), (B,) -> (), (B,), ()."""
-        self._check(targets, targets_len)
         infeasible = needed_frames(targets, targets_len).clamp(min=1) > log_probs_len
-        rows = (~infeasible).nonzero().squeeze(1)
-        chosen = at_least_float32(log_probs[rows])
+        left_out, frames, labels, ends = _on_host(
+            infeasible, log_probs_len, targets_len, _ends(targets, targets_len)
+        )
+        self._check(*ends)
+        rows = [row for row, bad in enumerate(left_out) if not bad]
+        chosen = at_least_float32(log_probs)
+        if len(rows) < len(left_out):
+            chosen, targets = chosen[rows], targets[rows]
         count = chosen.new_full((), len(rows))
-        if len(rows) == 0:
+        if not rows:
             return CTCResult(chosen.sum(), infeasible, count)  # 0, with a graph behind it and no gradient
+        frames_used, labels_used = [frames[row] for row in rows], [labels[row] for row in rows]
         loss = F.ctc_loss(
             chosen.transpose(0, 1),
-            targets[rows],
-            log_probs_len[rows],
-            targets_len[rows],
+            targets,
+            frames_used,  # pyright: ignore[reportArgumentType]  # numbers: torch would wait for tensors
+            labels_used,  # pyright: ignore[reportArgumentType]
             blank=self.blank,
             reduction="sum",
         )
         return CTCResult(loss / len(rows), infeasible, count)
 
-    def _check(self, targets: Tensor, targets_len: Tensor) -> None:
+    def _check(self, lowest: int, highest: int) -> None:
         """An id outside of the vocabulary would read memory that is not ours."""
-        used = targets[frame_mask(targets_len, targets.shape[1])]
-        if used.numel() and not 0 <= int(used.min()) <= int(used.max()) < self.blank:
+        if not 0 <= lowest <= highest < self.blank:
             raise DataError(
-                f"CTC targets have ids from {int(used.min())} to {int(used.max())}; "
-                f"the vocabulary has 0 to {self.blank - 1}",
+                f"CTC targets have ids from {lowest} to {highest}; the vocabulary has 0 to {self.blank - 1}",
                 code="ids",
                 why="The labels were made with another vocabulary, or the blank is among them.",
             )
+
+
+def _ends(targets: Tensor, targets_len: Tensor) -> Tensor:
+    """The lowest and the highest id within the lengths; 0 is always among them: (2,)."""
+    used = F.pad(targets.masked_fill(~frame_mask(targets_len, targets.shape[1]), 0), (0, 1))
+    return torch.stack([used.min(), used.max()]) if used.numel() else targets_len.new_zeros(2)
+
+
+def _on_host(*values: Tensor) -> list[list[int]]:
+    """Bring whole numbers to the host at once, since a device is waited for each time."""
+    numbers = iter(torch.cat([value.long() for value in values]).tolist())
+    return [list(islice(numbers, len(value))) for value in values]
 
 
 def needed_frames(targets: Tensor, targets_len: Tensor) -> Tensor:
