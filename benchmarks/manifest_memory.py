@@ -27,7 +27,7 @@ import soundfile
 from neumo.backends.torch.device import choose_place
 from neumo.backends.torch.loader import TorchReader
 from neumo.data import SpeechSource
-from neumo.engine.workers import Workers
+from neumo.engine.processes.workers import Workers
 from neumo.types import Vocab
 
 TARGET = 0.01

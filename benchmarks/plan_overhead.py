@@ -19,7 +19,7 @@ from neumo.asr.modules import ConvEncoder, CTCHead, CTCLoss, MelSpectrogram
 from neumo.backends.torch.session import TorchSession
 from neumo.engine import AdamW, compile_plan
 from neumo.engine.backend import Setup, TrainingSetup
-from neumo.engine.verify import FIRST_STEPS, make_guards
+from neumo.engine.checks.verify import FIRST_STEPS, make_guards
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
 from neumo.types import Audio, B, Ids, Lengths, T, U, Vocab

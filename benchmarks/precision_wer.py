@@ -17,7 +17,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from neumo.engine.recipe import make_factory, run_train
+from neumo.engine.recipes import make_factory, run_train
 from neumo.graph.yaml import load_recipe
 
 RECIPE = Path(__file__).parent.parent / "examples" / "asr_an4" / "recipe.yaml"

@@ -24,7 +24,7 @@ import neumo
 from neumo.backends.torch.parallel.shards import own_part
 from neumo.backends.torch.training.optimizers import optimizer_tensors
 from neumo.engine import AdamW, Callback, NeuralFactory, Run
-from neumo.engine.strategies import DDP, FSDP, Strategy
+from neumo.engine.processes.strategies import DDP, FSDP, Strategy
 from neumo.graph.graph import Graph
 from neumo.graph.module import DataLayer
 from neumo.graph.signature import Signature

@@ -35,7 +35,7 @@ FILES = 11  # that are written, flushed and renamed for one
 
 def train(folder: Path, manifests: Path, epochs: int) -> None:
     """Train in this process, which torchrun has started."""
-    from neumo.engine.recipe import make_factory, run_train
+    from neumo.engine.recipes import make_factory, run_train
     from neumo.graph.yaml import load_recipe
 
     recipe = load_recipe(

@@ -13,11 +13,11 @@ from neumo.engine import (
     Linear,
     Noam,
     Polynomial,
+    Schedule,
     Square,
     SquareRoot,
     Step,
 )
-from neumo.engine.schedules import Schedule
 
 STEPS = 100
 COLUMNS, WIDTH, HEIGHT, GAP, TOP = 4, 150, 70, 16, 20  # pixels: a small picture each, and what is around it

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # stars, so that an editor sees each room's own list; at run 
     from neumo.data import *  # noqa: F403 - its own list of names
     from neumo.data.generate import example_batch as example_batch
     from neumo.engine import *  # noqa: F403 - its own list of names
-    from neumo.engine.dry_run import dry_run as dry_run
+    from neumo.engine.passes.dry_run import dry_run as dry_run
     from neumo.graph import *  # noqa: F403 - its own list of names
     from neumo.graph.learned import learned_facets as learned_facets
     from neumo.graph.learned import set_learned as set_learned
@@ -39,7 +39,7 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     "neumo.data": ("DataSource", "Manifest", "SpeechSource", "read_audio", "read_manifest", "write_manifest"),
     "neumo.data.generate": ("example_batch",),
     "neumo.engine": ("Callback", "NeuralFactory", "TrainResult", "compile_plan"),
-    "neumo.engine.dry_run": ("dry_run",),
+    "neumo.engine.passes.dry_run": ("dry_run",),
     "neumo.graph": (
         "DataLayer", "Graph", "Metric", "MultiData", "NeuralModule", "Record", "Signature", "Step", "Value",
         "assume", "collect", "inputs", "relax",

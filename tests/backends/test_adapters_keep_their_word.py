@@ -14,7 +14,7 @@ from neumo.backends.torch.execute import TorchProgram
 from neumo.backends.torch.registry import build
 from neumo.data.generate import example_batch
 from neumo.engine import compile_plan
-from neumo.engine.verify import make_guards
+from neumo.engine.checks.verify import make_guards
 from neumo.graph import adapters as ad
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs

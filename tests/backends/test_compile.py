@@ -18,9 +18,9 @@ from neumo.backends.torch.device import choose_place
 from neumo.backends.torch.execute import TorchProgram
 from neumo.backends.torch.registry import implements
 from neumo.engine import AdamW, Compile, NeuralFactory
-from neumo.engine.compile import read_compile
 from neumo.engine.plan import compile_plan
-from neumo.engine.recipe import read_actions
+from neumo.engine.recipes import read_actions
+from neumo.engine.updates.compile import read_compile
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
 from neumo.graph.module import NeuralModule

@@ -6,7 +6,7 @@ import torch
 from neumo.backends.torch.device import choose_place
 from neumo.backends.torch.training.scaling import Scaler, make_scaler
 from neumo.engine import SGD, AdamW, NovoGrad
-from neumo.engine.precision import LossScale
+from neumo.engine.updates.precision import LossScale
 from neumo.graph.graph import Graph
 from neumo.types import BackendError, ConfigError
 

@@ -8,7 +8,7 @@ from neumo.backends.torch.float32 import float32_products
 from neumo.backends.torch.save import read_tensors
 from neumo.backends.torch.training.average import Average
 from neumo.engine import EMA, LAMB, AdamW, NovoGrad
-from neumo.engine.precision import LEVELS, read_precision
+from neumo.engine.updates.precision import LEVELS, read_precision
 from neumo.graph.graph import Graph
 from neumo.types import BackendError
 

@@ -9,8 +9,8 @@ from torch import nn
 import neumo
 from neumo.engine import AdamW
 from neumo.engine.plan import compile_plan
-from neumo.engine.precision import LossScale
-from neumo.engine.recipe import make_factory, read_actions, run_train
+from neumo.engine.recipes import make_factory, read_actions, run_train
+from neumo.engine.updates.precision import LossScale
 from neumo.graph.graph import Graph
 from neumo.graph.yaml import load_recipe
 from neumo.types import Acoustic, B, BackendError, ConfigError, F, GraphError, T

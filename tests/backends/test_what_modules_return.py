@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import neumo
 from neumo.backends.torch.registry import build, check_registered
 from neumo.engine import NeuralFactory
-from neumo.engine.verify import Verify
+from neumo.engine.checks.verify import Verify
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
 from neumo.graph.signature import Signature

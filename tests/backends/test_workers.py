@@ -13,7 +13,7 @@ import torch
 
 from neumo.backends.torch.device import choose_place
 from neumo.backends.torch.loader import TorchReader
-from neumo.engine.workers import Workers
+from neumo.engine.processes.workers import Workers
 from neumo.types import BackendError, ConfigError, DataError
 
 from ..engine.toys import ArraySource, PointData

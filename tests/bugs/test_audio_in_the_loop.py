@@ -7,7 +7,7 @@ import pytest
 import soundfile
 
 from neumo.engine import Callback, NeuralFactory
-from neumo.engine.recipe import run_train
+from neumo.engine.recipes import run_train
 from neumo.graph.yaml import load_recipe
 from neumo.hub import load_model, save_model
 from neumo.types import DataError

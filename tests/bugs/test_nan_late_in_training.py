@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from neumo.engine import SGD, Checkpoint, NeuralFactory
-from neumo.engine.checkpoint import CheckpointStore
+from neumo.engine.checkpoints.store import CheckpointStore
 from neumo.engine.tracking import read_log
 from neumo.types import BackendError
 

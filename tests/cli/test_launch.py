@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from neumo.cli.launch import minutes_of, without_launcher
-from neumo.engine import launch
-from neumo.engine.launch import Launch, failures, give_up, listening
+from neumo.engine.processes import launch
+from neumo.engine.processes.launch import Launch, failures, give_up, listening
 from neumo.types.errors import ConfigError
 
 

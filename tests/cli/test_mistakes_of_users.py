@@ -88,7 +88,7 @@ def test_a_folder_that_cannot_be_made_is_said_before_the_data_is_read(toy, tmp_p
 # Ctrl-C right behind the third checkpoint, by the process itself: no clock decides when it arrives.
 INTERRUPTING = """
 import os, signal
-from neumo.engine.checkpoint import CheckpointStore
+from neumo.engine.checkpoints.store import CheckpointStore
 
 write, written = CheckpointStore.write, []
 
@@ -214,7 +214,7 @@ def test_a_bad_recording_comes_with_the_way_on(toy, tmp_path, capsys):
 def test_a_file_that_goes_away_after_the_report_is_named_with_its_line(toy, tmp_path, capsys, monkeypatch):
     soundfile.write(tmp_path / "gone.wav", np.zeros(8000), 16000)
     lines = manifest_of(tmp_path, {"audio_filepath": "gone.wav", "text": "a"})
-    monkeypatch.setattr("neumo.engine.recipe.run_train", _after(tmp_path / "gone.wav"))
+    monkeypatch.setattr("neumo.engine.recipes.run_train", _after(tmp_path / "gone.wav"))
     result = train(capsys, toy, tmp_path / "run", f"modules.data.manifest={lines}")
     assert result.code == 1
     said = " ".join(result.err.split())
@@ -223,7 +223,7 @@ def test_a_file_that_goes_away_after_the_report_is_named_with_its_line(toy, tmp_
 
 
 def _after(path: Path):
-    from neumo.engine.recipe import run_train
+    from neumo.engine.recipes import run_train
 
     def gone(*words, **options):
         path.unlink()

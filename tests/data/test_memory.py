@@ -10,7 +10,7 @@ import pytest
 from neumo.backends.torch.device import choose_place
 from neumo.backends.torch.loader import TorchReader
 from neumo.data import SpeechSource, write_manifest
-from neumo.engine.workers import Workers
+from neumo.engine.processes.workers import Workers
 from neumo.types import Vocab
 
 LINES = 50_000

@@ -13,7 +13,7 @@ import pytest
 from neumo.data import DataReport, DataSource, Dropped
 from neumo.data.multi import CrossSource, ZipSource, zip_sources
 from neumo.engine import NeuralFactory
-from neumo.engine.preflight import Foreseeing
+from neumo.engine.checks.preflight import Foreseeing
 from neumo.graph.graph import Graph
 from neumo.graph.module import DataLayer
 from neumo.graph.multi import MultiData

@@ -8,7 +8,12 @@ from safetensors.torch import load_file
 
 from neumo.backends.torch.session import TorchSession
 from neumo.engine import EMA, AdamW, Checkpoint, CheckpointStore, Evaluate, NeuralFactory
-from neumo.engine.average import AVERAGED, average_checkpoints, averaged_weights, choose_checkpoints
+from neumo.engine.checkpoints.average import (
+    AVERAGED,
+    average_checkpoints,
+    averaged_weights,
+    choose_checkpoints,
+)
 from neumo.graph.graph import Graph
 from neumo.types import CheckpointError, ConfigError
 

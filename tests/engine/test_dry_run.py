@@ -13,10 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from neumo.backends.torch.registry import implements
-from neumo.engine.dry_run import dry_run, dry_runs
+from neumo.engine.checks.verify import make_guards
+from neumo.engine.passes.dry_run import dry_run
 from neumo.engine.plan import compile_plan
-from neumo.engine.recipe import read_actions
-from neumo.engine.verify import make_guards
+from neumo.engine.recipes import read_actions
+from neumo.engine.recipes.dry_runs import dry_runs
 from neumo.graph import Graph, Metric, MultiData, NeuralModule, Signature, inputs
 from neumo.graph.adapters import Default, LogSoftmax
 from neumo.graph.yaml import load_recipe

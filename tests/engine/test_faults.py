@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from neumo.engine import faults
-from neumo.engine.checkpoint import CheckpointStore
+from neumo.engine.checkpoints.store import CheckpointStore
 from neumo.types import CheckpointError, ConfigError
 
 from .toys import refused

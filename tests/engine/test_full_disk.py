@@ -11,9 +11,9 @@ import pytest
 
 from neumo.engine import Callback, Checkpoint, NeuralFactory, read_log, read_starts
 from neumo.engine.callbacks import Samples
-from neumo.engine.checkpoint import CheckpointStore
+from neumo.engine.checkpoints.store import CheckpointStore
+from neumo.engine.checkpoints.writing import Lines, replace_text
 from neumo.engine.tracking import LossLogger
-from neumo.engine.writing import Lines, replace_text
 from neumo.types import CheckpointError
 
 from .test_samples import sound_graph
@@ -84,7 +84,7 @@ def test_rows_wait_for_the_disk_and_a_refusal_is_noted_once(tmp_path):
 
 
 def test_rows_that_never_found_room_are_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr("neumo.engine.writing._KEPT", 100)
+    monkeypatch.setattr("neumo.engine.checkpoints.writing._KEPT", 100)
     notes = []
     lines = Lines(FULL, notes.append)
     for step in range(20):

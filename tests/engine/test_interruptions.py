@@ -9,9 +9,9 @@ import pytest
 
 from neumo.engine import SGD, Callback, Checkpoint, EarlyStop, Evaluate, NeuralFactory
 from neumo.engine.callbacks import on_batch_start, on_step_end, on_step_start
-from neumo.engine.checkpoint import CheckpointStore
-from neumo.engine.run import closing_all
-from neumo.engine.schedules import Plateau
+from neumo.engine.checkpoints.store import CheckpointStore
+from neumo.engine.loop.run import closing_all
+from neumo.engine.updates.schedules import Plateau
 
 from .toys import line_graphs
 

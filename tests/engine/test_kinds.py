@@ -20,7 +20,7 @@ from neumo.engine import (
     Unfreeze,
 )
 from neumo.engine.callbacks import Callback
-from neumo.engine.options import TrainOptions
+from neumo.engine.loop.options import TrainOptions
 from neumo.types import ConfigError
 
 from .toys import Line, PointData, line_graphs, refused

@@ -9,9 +9,10 @@ import time
 
 import pytest
 
-from neumo.engine import Callback, NeuralFactory, lock
-from neumo.engine.launch import check_alone
-from neumo.engine.lock import LOCK, Lock
+from neumo.engine import Callback, NeuralFactory
+from neumo.engine.checkpoints import lock
+from neumo.engine.checkpoints.lock import LOCK, Lock
+from neumo.engine.processes.launch import check_alone
 from neumo.types import ConfigError
 
 from .toys import line_graphs, refused
@@ -19,7 +20,7 @@ from .toys import line_graphs, refused
 HOLD = """
 import sys, time
 from pathlib import Path
-from neumo.engine.lock import Lock
+from neumo.engine.checkpoints.lock import Lock
 Lock(Path(sys.argv[1])).take()
 print("held", flush=True)
 time.sleep(60)

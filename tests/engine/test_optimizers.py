@@ -1,7 +1,7 @@
 import pytest
 
 from neumo.engine import EMA, LAMB, LARC, SGD, Adafactor, Adam, AdamW, Group, Muon, NovoGrad
-from neumo.engine.options import TrainOptions
+from neumo.engine.loop.options import TrainOptions
 from neumo.types import ConfigError
 
 from .toys import refused

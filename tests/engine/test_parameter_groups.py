@@ -1,7 +1,7 @@
 import pytest
 
 from neumo.engine import SGD, Adam, AdamW, Group, Muon
-from neumo.engine.parameter_groups import Weight, settings_of
+from neumo.engine.updates.parameter_groups import Weight, settings_of
 from neumo.types import ConfigError, GraphError
 
 from .toys import refused

@@ -12,9 +12,9 @@ import yaml
 
 from neumo.engine import EMA, SGD, AdamW, Linear, NeuralFactory, Phase, Run
 from neumo.engine.callbacks import Unfreeze, on_batch_start, on_step_end
-from neumo.engine.dry_run import dry_runs
-from neumo.engine.phases import Cycle
-from neumo.engine.recipe import make_factory, read_actions, run_train
+from neumo.engine.loop.phases import Cycle
+from neumo.engine.recipes import make_factory, read_actions, run_train
+from neumo.engine.recipes.dry_runs import dry_runs
 from neumo.engine.seeds import derive_seed
 from neumo.engine.tracking import read_log
 from neumo.graph.graph import Graph

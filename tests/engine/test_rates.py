@@ -16,7 +16,7 @@ from neumo.engine import (
     Plateau,
     Step,
 )
-from neumo.engine.schedules import as_factor
+from neumo.engine.updates.schedules import as_factor
 
 from .toys import Line, PointData, line_graphs
 

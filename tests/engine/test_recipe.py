@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from neumo.engine import LAMB, WSD, AdamW, Cosine, Group, Muon, NovoGrad
-from neumo.engine.recipe import (
+from neumo.engine.recipes import (
     make_factory,
     read_actions,
     run_evaluate,
@@ -247,7 +247,7 @@ def test_groups_larc_and_a_plateau_train_from_a_recipe(path):
 
 def test_reading_actions_needs_no_framework(path):
     code = (
-        "import sys; from neumo.engine.recipe import read_actions; from neumo.graph.yaml import Recipe;"
+        "import sys; from neumo.engine.recipes import read_actions; from neumo.graph.yaml import Recipe;"
         "read_actions(Recipe(graphs={}, actions={'train': {'epochs': 1, 'optimizer': {'kind': 'SGD'}}}));"
         "print([name for name in ('torch', 'numpy') if name in sys.modules])"
     )

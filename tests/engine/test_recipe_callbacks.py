@@ -7,8 +7,8 @@ import pytest
 from safetensors.torch import load_file
 
 from neumo.engine.callbacks import Profile, Samples, ScheduleValue, Unfreeze
-from neumo.engine.recipe import make_factory, read_actions, run_evaluate, run_train
-from neumo.engine.recipe_callbacks import make_callbacks
+from neumo.engine.recipes import make_factory, read_actions, run_evaluate, run_train
+from neumo.engine.recipes.beside import make_callbacks
 from neumo.engine.tracking import MLflow, TensorBoard, WandB
 from neumo.graph.yaml import load_recipe
 from neumo.types import NeumoError

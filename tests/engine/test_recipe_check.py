@@ -10,8 +10,8 @@ import pytest
 
 from neumo.engine import NeuralFactory
 from neumo.engine.callbacks import EarlyStop
-from neumo.engine.recipe import read_actions
-from neumo.engine.recipe_check import check_followed, figures, recipe_findings
+from neumo.engine.recipes import read_actions
+from neumo.engine.recipes.check import check_followed, figures, recipe_findings
 from neumo.graph.graph import Graph
 from neumo.graph.module import Metric
 from neumo.graph.signature import Signature

@@ -7,7 +7,7 @@ import pytest
 
 from neumo.backends.torch.training.trainer import TorchTrainer
 from neumo.engine import Checkpoint, NeuralFactory, faults
-from neumo.engine.checkpoint import CheckpointStore
+from neumo.engine.checkpoints.store import CheckpointStore
 from neumo.types import CheckpointError
 
 from .toys import Line, PointData, line_graphs, refused

@@ -19,7 +19,7 @@ from neumo.engine import (
     Step,
     WarmupHold,
 )
-from neumo.engine.schedules import SCHEDULES, as_factor
+from neumo.engine.updates.schedules import SCHEDULES, as_factor
 from neumo.types import ConfigError
 
 from .toys import refused

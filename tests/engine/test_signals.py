@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from neumo.engine import Callback, Checkpoint, NeuralFactory, faults
-from neumo.engine.checkpoint import CheckpointStore
-from neumo.engine.launch import listening, seconds_since_launch
-from neumo.engine.signals import REASONS, ended_by
+from neumo.engine.checkpoints.store import CheckpointStore
+from neumo.engine.processes.launch import listening, seconds_since_launch
+from neumo.engine.processes.signals import REASONS, ended_by
 
 from .toys import Line, PointData, line_graphs
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from neumo.engine.recipe import read_actions
-from neumo.engine.strategies import DDP, FSDP, Strategy
+from neumo.engine.processes.strategies import DDP, FSDP, Strategy
+from neumo.engine.recipes import read_actions
 from neumo.graph.yaml import Recipe
 from neumo.types import ConfigError
 

@@ -12,7 +12,7 @@ from torch import nn
 
 import neumo
 from neumo.engine import EMA, SGD, AdamW, Evaluate, NeuralFactory
-from neumo.engine.recipe import make_factory, read_actions, run_train
+from neumo.engine.recipes import make_factory, read_actions, run_train
 from neumo.graph.graph import Graph
 from neumo.graph.signature import Signature
 from neumo.graph.yaml import Recipe, load_recipe, save_recipe

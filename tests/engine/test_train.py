@@ -14,7 +14,7 @@ from neumo.engine import (
     NovoGrad,
     read_log,
 )
-from neumo.engine.train import Training
+from neumo.engine.loop.train import Training
 from neumo.graph.graph import Graph
 from neumo.types import BackendError, ConfigError, DataError, GraphError
 
@@ -252,7 +252,7 @@ def test_bad_steps_are_null_in_the_log(tmp_path):
 @pytest.mark.parametrize("waiting", [1, 2, 100])
 def test_utterances_that_the_loss_left_out_are_counted_and_named(monkeypatch, waiting):
     """Flags of so many batches are held on the device at most."""
-    monkeypatch.setattr("neumo.engine.train._FLAGS_KEPT", waiting)
+    monkeypatch.setattr("neumo.engine.loop.train._FLAGS_KEPT", waiting)
     monkeypatch.setattr(Training, "_read_flags", _watched(Training._read_flags, most := []))
     train, _ = line_graphs(loss=SquaredError(flag_above=2.0))
     result = factory().train(train, epochs=2)

@@ -6,7 +6,7 @@ from torch import nn
 
 from neumo.backends.torch.registry import implements
 from neumo.engine import NeuralFactory
-from neumo.engine.verify import FIRST_STEPS, dtype_class
+from neumo.engine.checks.verify import FIRST_STEPS, dtype_class
 from neumo.graph.graph import Graph
 from neumo.graph.module import DataLayer, NeuralModule
 from neumo.graph.signature import Signature
@@ -117,7 +117,7 @@ def test_the_first_steps_are_guarded_and_then_the_plan_is_bare():
     from neumo.backends.torch.execute import TorchProgram
     from neumo.backends.torch.registry import build
     from neumo.engine import compile_plan
-    from neumo.engine.verify import make_guards
+    from neumo.engine.checks.verify import make_guards
 
     graph = frame_graph()
     plan = compile_plan(graph)
@@ -145,7 +145,7 @@ def test_ids_of_data_are_ids_of_the_vocabulary():
 
 
 def test_masks_must_agree_with_their_lengths():
-    from neumo.engine.value_checks import Numbers, value_check
+    from neumo.engine.checks.value_checks import Numbers, value_check
     from neumo.graph.value import Step
     from neumo.types import B, Lengths, Mask, T
 
@@ -166,7 +166,7 @@ def test_masks_must_agree_with_their_lengths():
 
 
 def test_audio_on_another_scale_is_seen():
-    from neumo.engine.value_checks import Numbers, value_check
+    from neumo.engine.checks.value_checks import Numbers, value_check
     from neumo.graph.value import Step, Value
     from neumo.types import Audio, B, T
 

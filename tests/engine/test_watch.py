@@ -1,6 +1,6 @@
 """The process that the others wait for is named, once, and only if waiting costs something."""
 
-from neumo.engine.watch import EVERY, Watch
+from neumo.engine.processes.watch import EVERY, Watch
 
 from ..parallel.threads import in_threads
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import neumo
 from neumo.engine import AdamW, NeuralFactory
-from neumo.engine.recipe import make_factory, read_actions, run_train
+from neumo.engine.recipes import make_factory, read_actions, run_train
 from neumo.graph.graph import Graph
 from neumo.graph.inputs import inputs
 from neumo.graph.signature import Signature

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from neumo.engine.weight_names import check_modules, renamed, select, transformed
+from neumo.engine.checkpoints.renaming import renamed, transformed
+from neumo.engine.updates.weight_names import check_modules, select
 from neumo.types import CheckpointError, GraphError
 
 from .toys import refused

@@ -16,10 +16,9 @@ from torch import nn
 
 from neumo.backends.torch.parallel.shards import in_parts, own_part
 from neumo.backends.torch.training.optimizers import optimizer_tensors
-from neumo.engine import LARC, SGD, AdamW, LossScale, NovoGrad
+from neumo.engine import DDP, FSDP, LARC, SGD, AdamW, LossScale, NovoGrad
 from neumo.engine.callbacks import Callback, Unfreeze
-from neumo.engine.optimizers import LAMB, Adafactor, Muon
-from neumo.engine.strategies import DDP, FSDP
+from neumo.engine.updates.optimizers import LAMB, Adafactor, Muon
 from neumo.types import BackendError, ConfigError
 
 from ..engine.toys import refused

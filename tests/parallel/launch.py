@@ -21,7 +21,9 @@ if str(ROOT) not in sys.path:
 # One server imports torch once; each process is a fork of it, which takes milliseconds instead of seconds.
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # DDP warns that all weights are used, as they should
 _SERVER = multiprocessing.get_context("forkserver")
-_SERVER.set_forkserver_preload(["torch", "torch.distributed", "neumo.engine.prepare", "neumo.backends.torch"])
+_SERVER.set_forkserver_preload(
+    ["torch", "torch.distributed", "neumo.engine.loop.prepare", "neumo.backends.torch"]
+)
 
 
 def run(function: Callable[..., Any], processes: int, *given: Any, timeout: float = 120.0) -> list[Any]:

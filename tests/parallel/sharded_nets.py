@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import neumo
-from neumo.engine import AdamW, Checkpoint, NeuralFactory
-from neumo.engine.strategies import FSDP
+from neumo.engine import FSDP, AdamW, Checkpoint, NeuralFactory
 from neumo.graph.graph import Graph
 from neumo.graph.signature import Signature
 from neumo.types import Acoustic, B, F

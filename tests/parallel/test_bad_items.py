@@ -11,7 +11,7 @@ import pytest
 import soundfile
 
 from neumo.engine import Checkpoint, NeuralFactory, faults
-from neumo.engine.checkpoint import CheckpointStore
+from neumo.engine.checkpoints.store import CheckpointStore
 from neumo.graph.yaml import load_recipe
 
 from .launch import ROOT, run

@@ -11,7 +11,7 @@ import pytest
 
 from neumo.engine import AdamW, Callback, Checkpoint, Evaluate, NeuralFactory, read_log, read_starts
 from neumo.engine.callbacks import Keep, Profile, Ramp, Samples, ScheduleValue, Unfreeze, on_batch_start
-from neumo.engine.run import Current, Run
+from neumo.engine.loop.run import Current, Run
 from neumo.engine.tracking import CSV
 from neumo.types import ConfigError
 

@@ -9,7 +9,7 @@ import pytest
 
 from neumo.engine import NeuralFactory
 from neumo.engine.callbacks import Callback
-from neumo.engine.optimizers import SGD
+from neumo.engine.updates.optimizers import SGD
 from neumo.graph.graph import Graph
 from neumo.types.errors import DataError
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from neumo.engine import SGD, Callback, Checkpoint, NeuralFactory
-from neumo.engine import checkpoint as checkpoints
 from neumo.engine.callbacks import Samples, on_epoch_end
-from neumo.engine.run import Run
-from neumo.engine.world import Alone, World, sharing_trouble, together
+from neumo.engine.checkpoints import store
+from neumo.engine.loop.run import Run
+from neumo.engine.processes.world import Alone, World, sharing_trouble, together
 from neumo.types import BackendError, CheckpointError, ConfigError, DataError
 
 from ..engine.test_samples import dropped_graph
@@ -99,13 +99,13 @@ def saving_slowly(folder: str) -> list[str]:
     """Process 1 takes its time for each rename, as on a network disk."""
     maker = factory(folder)
     if maker.session.world.rank:
-        rename = checkpoints._rename  # type: ignore[attr-defined]
+        rename = store._rename  # type: ignore[attr-defined]
 
         def slow(source: Path, target: Path) -> None:
             time.sleep(0.2)
             rename(source, target)
 
-        checkpoints._rename = slow  # type: ignore[attr-defined]
+        store._rename = slow  # type: ignore[attr-defined]
     keep = Checkpoint(every_steps=1, keep_last=1)
     maker.train(line_graphs()[0], max_steps=4, optimizer=SGD(lr=0.01), checkpoint=keep)
     maker.session.world.wait()

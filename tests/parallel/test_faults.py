@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from neumo.engine import AdamW, Checkpoint, Cosine, Evaluate, NeuralFactory, faults, read_log
-from neumo.engine.lock import LOCK, Lock
-from neumo.engine.strategies import DDP
+from neumo.engine import DDP, AdamW, Checkpoint, Cosine, Evaluate, NeuralFactory, faults, read_log
+from neumo.engine.checkpoints.lock import LOCK, Lock
 
 from ..engine.toys import Line, PointData, line_graphs
 from .launch import ROOT, run

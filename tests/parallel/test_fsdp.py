@@ -16,7 +16,7 @@ from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
 
 from neumo.backends.torch.parallel.sharded_files import read_shards
 from neumo.backends.torch.save import read_tensors
-from neumo.engine.strategies import DDP, FSDP
+from neumo.engine import DDP, FSDP
 from neumo.types import BackendError, CheckpointError
 
 from ..engine.toys import refused

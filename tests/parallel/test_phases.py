@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neumo.engine import SGD, AdamW, NeuralFactory, Phase
-from neumo.engine.strategies import DDP, FSDP
+from neumo.engine import DDP, FSDP, SGD, AdamW, NeuralFactory, Phase
 from neumo.types import BackendError
 
 from ..engine.gan_toys import Judge, Maker, gan

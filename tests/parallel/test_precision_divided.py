@@ -10,9 +10,8 @@ import pytest
 
 from neumo.backends.torch.training import scaling
 from neumo.backends.torch.training.scaling import Scaler
-from neumo.engine import SGD, LossScale, NeuralFactory
+from neumo.engine import DDP, FSDP, SGD, LossScale, NeuralFactory
 from neumo.engine.callbacks import Callback
-from neumo.engine.strategies import DDP, FSDP
 
 from ..backends.precise import stack_graph
 from ..engine.toys import PointData, line_graphs

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from neumo.engine import checkpoint
-from neumo.engine.strategies import DDP, FSDP
+from neumo.engine import DDP, FSDP
+from neumo.engine.checkpoints import store
 from neumo.types import BackendError, ConfigError
 
 from ..engine.toys import refused
@@ -31,13 +31,13 @@ def begin(folder: str) -> dict[str, Any]:
         refusals.append(" ".join(str(caught.value).split()))
     Net(DDP(), folder=folder).train(max_steps=2)
     verified: list[str] = []
-    plain = checkpoint._verify
+    plain = store._verify
 
     def verify(path: Path, digest: str) -> None:
         verified.append(path.name)
         plain(path, digest)
 
-    checkpoint._verify = verify  # type: ignore[assignment]
+    store._verify = verify  # type: ignore[assignment]
     again = Net(DDP(), folder=folder).train(max_steps=4)
     return {"refusals": refusals, "verified": verified, "losses": len(again.losses), "steps": again.steps}
 

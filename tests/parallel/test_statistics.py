@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from neumo.backends.torch.registry import implements
-from neumo.engine import SGD, Checkpoint, NeuralFactory
-from neumo.engine.phases import Phase
-from neumo.engine.strategies import DDP, FSDP
+from neumo.engine import DDP, FSDP, SGD, Checkpoint, NeuralFactory
+from neumo.engine.loop.phases import Phase
 from neumo.graph.graph import Graph
 from neumo.graph.module import NeuralModule
 from neumo.graph.signature import Signature

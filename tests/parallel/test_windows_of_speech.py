@@ -11,7 +11,7 @@ import pytest
 
 from neumo.asr import ConvEncoder, CTCHead, CTCLoss, MelSpectrogram
 from neumo.engine import NeuralFactory
-from neumo.engine.optimizers import SGD
+from neumo.engine.updates.optimizers import SGD
 from neumo.graph import Graph
 from neumo.graph.module import DataLayer
 from neumo.graph.signature import Signature

@@ -29,7 +29,7 @@ def average(
     Weights and statistics are averaged in double precision, counters are those of the newest checkpoint. A
     recipe leaves such a mean at the end of its training with `train: {average: {last: 5}}`.
     """
-    from neumo.engine.average import average_checkpoints, choose_checkpoints
+    from neumo.engine.checkpoints.average import average_checkpoints, choose_checkpoints
 
     chosen = [path.name for path in choose_checkpoints(folder, last=last, best=best)]
     path = average_checkpoints(folder, last=last, best=best, out=out)

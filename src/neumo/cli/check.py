@@ -12,8 +12,8 @@ import typer
 from neumo.cli.recipes import read_recipe
 
 if TYPE_CHECKING:
-    from neumo.engine.dry_run import DryRun
-    from neumo.engine.recipe import Actions
+    from neumo.engine.passes.dry_run import DryRun
+    from neumo.engine.recipes import Actions
     from neumo.graph.graph import Graph
     from neumo.graph.rules import Finding
     from neumo.graph.yaml import Recipe
@@ -42,7 +42,7 @@ def check(
     found = read_recipe(recipe, overrides or [], whole=True)
     actions = None
     if found.actions:
-        from neumo.engine.recipe import read_actions
+        from neumo.engine.recipes import read_actions
 
         actions = read_actions(found)
     findings = check_findings(found, actions, has_weights=recipe.endswith(".neumo"))
@@ -58,7 +58,7 @@ def check(
 
 def run_once(recipe: Recipe, actions: Actions | None) -> list[DryRun]:
     """Run each graph of a recipe once on a batch made from its types."""
-    from neumo.engine.dry_run import dry_runs
+    from neumo.engine.recipes.dry_runs import dry_runs
 
     return dry_runs(recipe, actions)
 
@@ -67,7 +67,7 @@ def check_findings(
     recipe: Recipe, actions: Actions | None, *, has_weights: bool = False
 ) -> dict[str, list[Finding]]:
     """Find what rules have to say about the graphs of a recipe, by graph; raises an error for all errors."""
-    from neumo.engine.recipe_check import check_followed, recipe_findings
+    from neumo.engine.recipes.check import check_followed, recipe_findings
     from neumo.graph.rules import active
     from neumo.graph.yaml import raise_all
 

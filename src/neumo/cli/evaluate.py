@@ -157,8 +157,8 @@ def from_recipe(path: str, folder: Path | None, device: str) -> tuple[Transcribe
     """Return what transcribes with the weights of a run, and the manifests of each set of the recipe."""
     from neumo.asr.transcribe import Transcriber
     from neumo.cli.train import default_folder
-    from neumo.engine.average import averaged_weights
-    from neumo.engine.recipe import make_factory, read_actions, trained_weights
+    from neumo.engine.checkpoints.average import averaged_weights
+    from neumo.engine.recipes import make_factory, read_actions, trained_weights
     from neumo.graph.yaml import load_recipe
 
     recipe = load_recipe(path)

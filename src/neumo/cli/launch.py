@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from neumo.engine.launch import Launch, launched
+from neumo.engine.processes.launch import Launch, launched
 from neumo.types.errors import ConfigError
 
 COMMAND = "NEUMO_COMMAND"  # what launched processes find there: the command that was given

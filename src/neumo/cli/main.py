@@ -92,7 +92,7 @@ def _is_told_to_the_launcher(words: Sequence[str], error: NeumoError, code: int)
 
     What follows from the end of another process is not worth showing: that one tells why.
     """
-    from neumo.engine.launch import give_up, launched_by_neumo
+    from neumo.engine.processes.launch import give_up, launched_by_neumo
 
     if error.code in ("join", "peer-lost"):
         return launched_by_neumo() and "--debug" not in words

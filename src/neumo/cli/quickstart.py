@@ -123,7 +123,7 @@ def _train(recipe: Recipe, folder: Path, *, bar: bool) -> Outcome:
 
 def _display() -> Callback:
     """One line an epoch, about what matters here, and the bar."""
-    from neumo.engine.run import Run
+    from neumo.engine.loop.run import Run
     from neumo.engine.tracking import Progress
 
     class Display(Progress):

@@ -28,6 +28,6 @@ def read_recipe(path: str, overrides: Sequence[str], *, whole: bool = False) -> 
 def _section_mistakes(recipe: Recipe) -> Sequence[NeumoError]:
     if not recipe.actions:
         return ()
-    from neumo.engine.recipe import section_mistakes
+    from neumo.engine.recipes import section_mistakes
 
     return section_mistakes(recipe)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from neumo.data.report import DataReport
     from neumo.engine.callbacks import Callback
     from neumo.engine.factory import NeuralFactory
-    from neumo.engine.train import TrainResult
+    from neumo.engine.loop.train import TrainResult
     from neumo.graph.rules import Finding
     from neumo.graph.yaml import Recipe
 
@@ -76,7 +76,7 @@ def train(
     them dies. With --nodes the same command runs on several machines, which meet at --rendezvous.
     """
     from neumo.cli.launch import minutes_of, run_launched
-    from neumo.engine.launch import Launch, launched_by_neumo
+    from neumo.engine.processes.launch import Launch, launched_by_neumo
 
     how = Launch(
         processes=processes,
@@ -132,8 +132,8 @@ class _Checked:
 def _check(asked: _Asked, *, looks: bool) -> _Checked:
     """Refuse what can be known before anything is trained; `looks` into the run folder as well."""
     from neumo.cli.check import check_findings, say_findings
-    from neumo.engine.launch import launched_rank, restarted
-    from neumo.engine.recipe import read_actions, trained_graph
+    from neumo.engine.processes.launch import launched_rank, restarted
+    from neumo.engine.recipes import read_actions, trained_graph
     from neumo.graph.yaml import load_recipe
 
     loaded = load_recipe(asked.recipe, asked.overrides)
@@ -150,7 +150,7 @@ def _check(asked: _Asked, *, looks: bool) -> _Checked:
 
 
 def _train(asked: _Asked, checked: _Checked) -> None:
-    from neumo.engine.launch import end_all, launched_rank
+    from neumo.engine.processes.launch import end_all, launched_rank
 
     recipe, folder, say = checked.recipe, checked.folder, checked.say
     first = launched_rank() == 0
@@ -179,9 +179,9 @@ def _train(asked: _Asked, checked: _Checked) -> None:
 def _dry_run(checked: _Checked, *, json: bool) -> None:
     """Read the data, make one step on a batch made from the types, and tell what the training would be."""
     from neumo.cli.check import run_once
-    from neumo.engine.launch import launched_rank
-    from neumo.engine.prepare import foresee
-    from neumo.engine.recipe import make_factory, read_actions, trained_graph, training_options
+    from neumo.engine.loop.prepare import foresee
+    from neumo.engine.processes.launch import launched_rank
+    from neumo.engine.recipes import make_factory, read_actions, trained_graph, training_options
 
     recipe, say = checked.recipe, checked.say
     first = launched_rank() == 0
@@ -202,7 +202,7 @@ def _dry_run(checked: _Checked, *, json: bool) -> None:
 
 def keep_earlier_recipe(recipe: Recipe, folder: Path) -> Path | None:
     """Rename the recipe in a run folder if it is another one; return its new name."""
-    from neumo.engine.recipe import RECIPE
+    from neumo.engine.recipes import RECIPE
     from neumo.graph.yaml.write import write_recipe
 
     path = folder / RECIPE
@@ -214,7 +214,7 @@ def keep_earlier_recipe(recipe: Recipe, folder: Path) -> Path | None:
 
 def _check_folder(folder: Path, *, resume: bool, wanted: str) -> None:
     """Refuse to mix trainings, to go on with none, and to learn only afterwards that nothing can be kept."""
-    from neumo.engine.checkpoint import CheckpointStore
+    from neumo.engine.checkpoints.store import CheckpointStore
     from neumo.engine.tracking import LOG
 
     try:
@@ -293,9 +293,9 @@ def train_recipe(
     callbacks: Sequence[Callback] = (),
 ) -> Outcome:
     """Report the data of a recipe, train it in a run folder, and save the model that comes of it."""
-    from neumo.engine.launch import launched_rank
-    from neumo.engine.recipe import make_factory, read_actions, run_train, trained_weights
-    from neumo.engine.signals import ended_by
+    from neumo.engine.processes.launch import launched_rank
+    from neumo.engine.processes.signals import ended_by
+    from neumo.engine.recipes import make_factory, read_actions, run_train, trained_weights
     from neumo.hub.bundle import save_model, usable_graphs
 
     actions = read_actions(recipe)

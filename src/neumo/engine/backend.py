@@ -20,15 +20,15 @@ from neumo.types.errors import BackendError, did_you_mean
 if TYPE_CHECKING:
     from neumo.data.source import DataSource
     from neumo.engine.callbacks.profile import Timed
-    from neumo.engine.checkpoint import Writer
-    from neumo.engine.compile import Compile
-    from neumo.engine.optimizers import EMA, LARC, Optimizer
+    from neumo.engine.checkpoints.store import Writer
+    from neumo.engine.checks.verify import Guards
     from neumo.engine.plan import Plan
-    from neumo.engine.precision import LossScale, Override
-    from neumo.engine.strategies import Strategy
-    from neumo.engine.verify import Guards
-    from neumo.engine.workers import Workers
-    from neumo.engine.world import World
+    from neumo.engine.processes.strategies import Strategy
+    from neumo.engine.processes.workers import Workers
+    from neumo.engine.processes.world import World
+    from neumo.engine.updates.compile import Compile
+    from neumo.engine.updates.optimizers import EMA, LARC, Optimizer
+    from neumo.engine.updates.precision import LossScale, Override
     from neumo.graph.module import NeuralModule
 
 

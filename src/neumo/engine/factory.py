@@ -11,15 +11,23 @@ from weakref import WeakValueDictionary
 
 from neumo.engine.backend import Session, Setup, find_backend
 from neumo.engine.callbacks import Callback, Checkpoint, Evaluate
-from neumo.engine.compile import CompileLike, read_compile
-from neumo.engine.evaluate import Evaluation, Evaluator, by_name
-from neumo.engine.infer import check_mapping, infer
-from neumo.engine.infer_cache import InferCache
-from neumo.engine.kinds import check_kind
-from neumo.engine.optimizers import EMA, LARC, Optimizer
-from neumo.engine.options import NonFinite, TrainOptions, check_allowances, check_graph
-from neumo.engine.phases import Alternate, Phase
-from neumo.engine.precision import (
+from neumo.engine.checkpoints.renaming import Change, Rename, owned, renamed, transformed, unused_names
+from neumo.engine.checkpoints.weight_files import LEARNED, learned_in, weights_file
+from neumo.engine.checks.arguments import check_kind
+from neumo.engine.checks.preflight import data_step, open_source, usage_notes
+from neumo.engine.checks.verify import Verify, check_level
+from neumo.engine.loop.options import NonFinite, TrainOptions, check_allowances, check_graph
+from neumo.engine.loop.phases import Alternate, Phase
+from neumo.engine.loop.prepare import train
+from neumo.engine.loop.train import TrainResult
+from neumo.engine.passes.evaluate import Evaluation, Evaluator, by_name
+from neumo.engine.passes.infer import check_mapping, infer
+from neumo.engine.passes.infer_cache import InferCache
+from neumo.engine.processes.strategies import DDP, FSDP, STRATEGIES, Strategy
+from neumo.engine.processes.workers import Workers
+from neumo.engine.updates.compile import CompileLike, read_compile
+from neumo.engine.updates.optimizers import EMA, LARC, Optimizer
+from neumo.engine.updates.precision import (
     LossScale,
     Override,
     Precision,
@@ -27,25 +35,8 @@ from neumo.engine.precision import (
     check_overrides,
     read_overrides,
 )
-from neumo.engine.preflight import data_step, open_source, usage_notes
-from neumo.engine.prepare import train
-from neumo.engine.schedules import ScheduleLike
-from neumo.engine.strategies import DDP, FSDP, STRATEGIES, Strategy
-from neumo.engine.train import TrainResult
-from neumo.engine.verify import Verify, check_level
-from neumo.engine.weight_files import LEARNED, learned_in, weights_file
-from neumo.engine.weight_names import (
-    Change,
-    Rename,
-    check_modules,
-    check_weights,
-    owned,
-    renamed,
-    select,
-    transformed,
-    unused_names,
-)
-from neumo.engine.workers import Workers
+from neumo.engine.updates.schedules import ScheduleLike
+from neumo.engine.updates.weight_names import check_modules, check_weights, select
 from neumo.graph.learned import (
     Learned,
     check_learned,
@@ -79,7 +70,7 @@ class NeuralFactory:
     modules to machine code before they run: True for all, names such as "encoder", or `Compile(...)`.
 
     `folder` is where a training writes its log and checkpoints; without one it writes nothing. `verify` says
-    how closely values are checked at run time (see `neumo.engine.verify`); `workers` is the number of
+    how closely values are checked at run time (see `neumo.engine.checks.verify`); `workers` is the number of
     processes that read data, or `Workers(...)`. `progress` shows a bar on a terminal and one line per epoch
     elsewhere; True always shows the bar, False nothing. In processes that `torchrun` or `neumo train
     --processes` has started together, actions are divided among them as `strategy` says: `DDP()` if not
@@ -519,7 +510,7 @@ class NeuralFactory:
 def _strategies(given: object) -> list[str]:
     """Say how a strategy is given where its name, or its class, stands in its place."""
     name = given if isinstance(given, str) else getattr(given, "__name__", "")
-    return [f"strategy={name if name in STRATEGIES else 'DDP'}() of neumo.engine.strategies"]
+    return [f"strategy={name if name in STRATEGIES else 'DDP'}() of neumo.engine"]
 
 
 def as_graph(graph: Graph | Value) -> Graph:

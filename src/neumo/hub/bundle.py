@@ -13,8 +13,8 @@ from typing import Any
 
 from neumo import __version__
 from neumo.asr.transcribe import Recording, Transcriber, Transcript
+from neumo.engine.checkpoints.weight_files import LEARNED
 from neumo.engine.factory import NeuralFactory
-from neumo.engine.weight_files import LEARNED
 from neumo.graph.graph import Graph
 from neumo.graph.learned import check_learned, learned_state, restore_learned
 from neumo.graph.module import NeuralModule

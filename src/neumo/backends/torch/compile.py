@@ -21,8 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from neumo.backends.torch.device import Place
-from neumo.engine.compile import Compile
 from neumo.engine.plan import SPARE, Plan, PlanStep
+from neumo.engine.updates.compile import Compile
 from neumo.types.errors import BackendError
 
 Function: TypeAlias = Callable[..., Any]

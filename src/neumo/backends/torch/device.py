@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch
 
 from neumo.backends.torch.float32 import float32_products
-from neumo.engine.precision import WORDS, read_precision
+from neumo.engine.updates.precision import WORDS, read_precision
 from neumo.types.errors import BackendError, did_you_mean
 
 PRECISIONS: Final = {

@@ -12,8 +12,8 @@ from neumo.backends.torch.compile import Compiler, Joined, unfit
 from neumo.backends.torch.device import Place
 from neumo.backends.torch.precision import Precisions, cannot_compute, cast_floats, computes_in_full
 from neumo.backends.torch.training.observe import observing
+from neumo.engine.checks.verify import Guards, is_held
 from neumo.engine.plan import ABSENT, Plan, PlanStep
-from neumo.engine.verify import Guards, is_held
 from neumo.graph.module import signature_of
 from neumo.types.errors import BackendError, NeumoError
 

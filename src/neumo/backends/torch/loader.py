@@ -13,7 +13,7 @@ from neumo.backends.torch.collate import to_tensor as to_tensor
 from neumo.backends.torch.device import Place
 from neumo.backends.torch.pool import Pool
 from neumo.engine.backend import Batch
-from neumo.engine.workers import Workers
+from neumo.engine.processes.workers import Workers
 
 if TYPE_CHECKING:
     from neumo.data.source import DataSource

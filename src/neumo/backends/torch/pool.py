@@ -28,7 +28,7 @@ import torch.multiprocessing as processes
 from torch import Tensor
 
 from neumo.backends.torch.collate import Collator, Packed, name_items
-from neumo.engine.workers import Workers
+from neumo.engine.processes.workers import Workers
 from neumo.types.errors import BackendError, ConfigError, NeumoError
 
 _ALIGNED = 64  # bytes; where each tensor of a batch begins in the shared memory

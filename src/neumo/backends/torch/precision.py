@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from neumo.backends.torch.device import PRECISIONS, Place
-from neumo.engine.precision import Override
+from neumo.engine.updates.precision import Override
 from neumo.graph.module import label_of
 from neumo.types.errors import BackendError, GraphError, did_you_mean
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from neumo.engine.value_checks import SUM_TOLERANCE
+from neumo.engine.checks.value_checks import SUM_TOLERANCE
 from neumo.types import (
     Alignment,
     Durations,

@@ -44,12 +44,12 @@ from neumo.backends.torch.training.profiler import TorchProfiler
 from neumo.backends.torch.training.trainer import TorchTrainer, reseed
 from neumo.backends.torch.weights import fingerprint, named_weights, set_modes, state_names
 from neumo.engine.backend import Setup, TrainingSetup
+from neumo.engine.checks.verify import Guards
 from neumo.engine.plan import Plan
+from neumo.engine.processes.strategies import DDP, FSDP, Strategy
+from neumo.engine.processes.workers import Workers
+from neumo.engine.processes.world import World
 from neumo.engine.seeds import derive_seed
-from neumo.engine.strategies import DDP, FSDP, Strategy
-from neumo.engine.verify import Guards
-from neumo.engine.workers import Workers
-from neumo.engine.world import World
 from neumo.graph.module import label_of
 from neumo.types.errors import BackendError, GraphError
 

@@ -2,7 +2,7 @@
 batches.
 """
 
-from neumo.engine.callbacks.callback import Callback as Callback
+from neumo.engine.callback import Callback as Callback
 from neumo.engine.callbacks.checkpoint import Checkpoint as Checkpoint
 from neumo.engine.callbacks.evaluate import Evaluate as Evaluate
 from neumo.engine.callbacks.functions import FunctionCallback as FunctionCallback

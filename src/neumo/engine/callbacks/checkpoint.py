@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from neumo.engine.callbacks.callback import Callback
+from neumo.engine.callback import Callback
 from neumo.engine.callbacks.rhythm import one_rhythm
 from neumo.types.errors import ConfigError
 
 if TYPE_CHECKING:
-    from neumo.engine.run import Run
+    from neumo.engine.loop.run import Run
 
 
 class Checkpoint(Callback):

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from neumo.engine.callbacks.callback import Callback
+from neumo.engine.callback import Callback
 from neumo.engine.callbacks.rhythm import one_rhythm
-from neumo.engine.figures import hides, own_figures
-from neumo.engine.signals import ended_early
+from neumo.engine.checks.figures import hides, own_figures
+from neumo.engine.processes.signals import ended_early
 from neumo.types import Loss
 from neumo.types.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
-    from neumo.engine.run import Run
+    from neumo.engine.loop.run import Run
     from neumo.graph.graph import Graph
     from neumo.graph.module import Metric
     from neumo.graph.value import Value

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-from neumo.engine.callbacks.callback import Callback
+from neumo.engine.callback import EVENTS, Callback
 
 if TYPE_CHECKING:
-    from neumo.engine.run import Run
+    from neumo.engine.loop.run import Run
 
 Heard: TypeAlias = "Callable[[Run], None]"
 
@@ -75,8 +75,6 @@ def _told(function: Heard) -> Callable[[Callback, Run], None]:
 
 
 def _text(callback: FunctionCallback) -> str:
-    from neumo.engine.run import EVENTS
-
     heard = [event for event in EVENTS if getattr(type(callback), event) is not getattr(Callback, event)]
     return f"{type(callback).__name__} ({', '.join(heard)})"
 

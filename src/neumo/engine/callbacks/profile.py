@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from neumo.engine.callbacks.callback import Callback
+from neumo.engine.callback import Callback
 from neumo.types.errors import ConfigError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from neumo.engine.backend import Profiler
-    from neumo.engine.run import Run
+    from neumo.engine.loop.run import Run
 
 FOLDER: Final = "profile"  # in the run folder
 _SHOWN: Final = 40  # rows of a table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from neumo.engine.kinds import check_kind
+from neumo.engine.checks.arguments import check_kind
 from neumo.types.errors import ConfigError
 
 

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from neumo.engine.backend import Batch
-from neumo.engine.callbacks.callback import Callback
+from neumo.engine.callback import Callback
 from neumo.engine.callbacks.pictures import montage, to_png, to_wav
 from neumo.engine.callbacks.rhythm import one_rhythm
+from neumo.engine.callbacks.stage import Asked, find_value, port_names
+from neumo.engine.checkpoints.writing import surviving
+from neumo.engine.checks.preflight import data_step
 from neumo.engine.plan import Plan, compile_plan
-from neumo.engine.preflight import data_step
-from neumo.engine.stage import Asked, find_value, port_names
-from neumo.engine.world import sharing_trouble, together
-from neumo.engine.writing import surviving
+from neumo.engine.processes.world import sharing_trouble, together
 from neumo.types import (
     Alignment,
     Audio,
@@ -37,8 +37,8 @@ from neumo.types.axis import Kind
 from neumo.types.errors import ConfigError
 
 if TYPE_CHECKING:
-    from neumo.engine.run import Run
-    from neumo.engine.stage import Stage
+    from neumo.engine.callbacks.stage import Stage
+    from neumo.engine.loop.run import Run
     from neumo.graph.graph import Graph
     from neumo.graph.value import Value
 

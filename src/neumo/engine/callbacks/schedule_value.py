@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from neumo.engine.callbacks.callback import Callback
-from neumo.engine.kinds import check_fields
+from neumo.engine.callback import Callback
+from neumo.engine.checks.arguments import check_fields
 from neumo.types.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
-    from neumo.engine.run import Run
+    from neumo.engine.loop.run import Run
     from neumo.graph.module import NeuralModule
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from neumo.engine.callbacks.callback import Callback
-from neumo.engine.kinds import check_kind
-from neumo.engine.launch import seconds_since_launch
-from neumo.engine.signals import TIME_LIMIT
+from neumo.engine.callback import Callback
+from neumo.engine.checks.arguments import check_kind
+from neumo.engine.processes.launch import seconds_since_launch
+from neumo.engine.processes.signals import TIME_LIMIT
 from neumo.types.errors import ConfigError
 
 if TYPE_CHECKING:
-    from neumo.engine.run import Run
+    from neumo.engine.loop.run import Run
 
 
 class EarlyStop(Callback):

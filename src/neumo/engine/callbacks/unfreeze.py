@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from neumo.engine.callbacks.callback import Callback
-from neumo.engine.kinds import check_kind
-from neumo.engine.weight_names import select
+from neumo.engine.callback import Callback
+from neumo.engine.checks.arguments import check_kind
+from neumo.engine.updates.weight_names import select
 from neumo.types.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
-    from neumo.engine.run import Run
+    from neumo.engine.loop.run import Run
 
 UNITS = ("epochs", "steps")
 

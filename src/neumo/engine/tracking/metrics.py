@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from neumo.engine.callbacks import Callback
-from neumo.engine.writing import Lines
+from neumo.engine.checkpoints.writing import Lines
 
 if TYPE_CHECKING:
-    from neumo.engine.run import Run
+    from neumo.engine.loop.run import Run
 
 LOG: Final = "metrics.jsonl"
 

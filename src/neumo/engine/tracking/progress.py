@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar
 from neumo.engine.callbacks import Callback
 
 if TYPE_CHECKING:
-    from neumo.engine.run import Run
+    from neumo.engine.loop.run import Run
 
 
 class Progress(Callback):

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from neumo.engine.callbacks import Callback
-from neumo.engine.writing import replace_text, set_aside, surviving
+from neumo.engine.checkpoints.writing import replace_text, set_aside, surviving
 from neumo.types.errors import NeumoError
 
 if TYPE_CHECKING:
-    from neumo.engine.run import Run
+    from neumo.engine.loop.run import Run
     from neumo.graph.graph import Graph
 
 RUN: Final = "run.json"

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from neumo.engine.callbacks import Callback
+from neumo.engine.checkpoints.writing import surviving
 from neumo.engine.tracking.metrics import LOG
-from neumo.engine.writing import surviving
 
 if TYPE_CHECKING:
-    from neumo.engine.run import Run
+    from neumo.engine.loop.run import Run
 
 TABLE: Final = "metrics.csv"
 

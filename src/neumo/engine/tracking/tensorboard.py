@@ -11,7 +11,7 @@ from neumo.engine.tracking.tracker import Row, Tracker, settings_of
 
 if TYPE_CHECKING:
     from neumo.engine.callbacks import Sample
-    from neumo.engine.run import Run
+    from neumo.engine.loop.run import Run
 
 FOLDER = "tensorboard"  # in the run folder
 

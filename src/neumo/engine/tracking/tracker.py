@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from neumo.engine.callbacks import Callback
+from neumo.engine.checkpoints.writing import replace_text, set_aside, surviving
 from neumo.engine.tracking.metrics import LOG
 from neumo.engine.tracking.provenance import read_starts
-from neumo.engine.writing import replace_text, set_aside, surviving
 from neumo.types.errors import BackendError, ConfigError
 
 if TYPE_CHECKING:
     from neumo.engine.callbacks import Sample
-    from neumo.engine.run import Run
+    from neumo.engine.loop.run import Run
 
 FOLDER: Final = "tracking"  # in the run folder: how far each tracker has come
 

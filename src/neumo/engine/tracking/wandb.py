@@ -13,7 +13,7 @@ from neumo.types.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     from neumo.engine.callbacks import Sample
-    from neumo.engine.run import Run
+    from neumo.engine.loop.run import Run
 
 Mode = Literal["offline", "online", "disabled"]
 

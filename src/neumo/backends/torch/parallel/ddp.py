@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from neumo.backends.torch.execute import TorchProgram
 from neumo.backends.torch.parallel.strategy import Arrays, whole_files
-from neumo.engine.checkpoint import Writer
+from neumo.engine.checkpoints.store import Writer
 
 
 class DataParallel:

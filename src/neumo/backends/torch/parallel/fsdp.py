@@ -18,10 +18,10 @@ from neumo.backends.torch.execute import TorchProgram
 from neumo.backends.torch.parallel.sharded_files import write_shards
 from neumo.backends.torch.parallel.shards import gather, whole
 from neumo.backends.torch.parallel.strategy import Arrays, whole_files
-from neumo.engine.checkpoint import Writer
-from neumo.engine.optimizers import Optimizer
-from neumo.engine.strategies import FSDP
-from neumo.engine.world import World
+from neumo.engine.checkpoints.store import Writer
+from neumo.engine.processes.strategies import FSDP
+from neumo.engine.processes.world import World
+from neumo.engine.updates.optimizers import Optimizer
 from neumo.types.errors import BackendError, ConfigError
 
 SHARDABLE: Final = ("SGD", "Adam", "AdamW", "NovoGrad", "LAMB")  # those that are right on parts of weights

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from neumo.engine.launch import Failure, Launch, failures, listening
+from neumo.engine.processes.launch import Failure, Launch, failures, listening
 from neumo.types.errors import BackendError
 
 _JOIN_SECONDS = 600  # how long machines wait for one another, as torchrun does

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from torch import nn
 
 from neumo.backends.torch.weights import fingerprint
-from neumo.engine.world import World, together
+from neumo.engine.processes.world import World, together
 from neumo.types.errors import BackendError
 
 

@@ -17,8 +17,8 @@ from typing import Any, Final
 from torch import Tensor
 
 from neumo.backends.torch.parallel.shards import room_for
-from neumo.engine.checkpoint import PARTS, Writer, digest_of
-from neumo.engine.world import World, first_says, together
+from neumo.engine.checkpoints.store import PARTS, Writer, digest_of
+from neumo.engine.processes.world import World, first_says, together
 from neumo.types.errors import BackendError, CheckpointError
 
 SHARDS: Final = ".shards"  # ends the name of the folder that takes the place of a file

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from neumo.backends.torch.parallel.sync_norm import SyncedNorms
 from neumo.backends.torch.weights import state_names
-from neumo.engine.world import World
+from neumo.engine.processes.world import World
 
 _HALF: Final = (torch.float16, torch.bfloat16)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from neumo.backends.torch.execute import TorchProgram
 from neumo.backends.torch.save import write_tensors
-from neumo.engine.checkpoint import Writer
+from neumo.engine.checkpoints.store import Writer
 
 Arrays = Mapping[str, Mapping[str, Tensor]]  # of a checkpoint, by what they are: "weights", "optimizer"
 

@@ -19,8 +19,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from neumo.engine import faults
-from neumo.engine.launch import launched
-from neumo.engine.world import Alone, World
+from neumo.engine.processes.launch import launched
+from neumo.engine.processes.world import Alone, World
 from neumo.types.errors import BackendError
 
 _ANSWER_SECONDS = 10.0  # that a process which is alive may take to say so

@@ -11,7 +11,7 @@ from torch import Tensor
 from neumo.backends.torch.parallel.shards import own_part, put
 from neumo.backends.torch.parallel.statistics import copy_all
 from neumo.backends.torch.save import seen_as, twins
-from neumo.engine.optimizers import EMA
+from neumo.engine.updates.optimizers import EMA
 
 
 class Average:

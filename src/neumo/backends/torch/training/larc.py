@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from neumo.engine.optimizers import LARC
+from neumo.engine.updates.optimizers import LARC
 
 
 @torch.no_grad()

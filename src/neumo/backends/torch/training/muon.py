@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from neumo.engine.optimizers import Muon
+from neumo.engine.updates.optimizers import Muon
 from neumo.types.errors import BackendError
 
 FIRST_TORCH_WITH_MUON = "2.9"

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from neumo.backends.torch.training.tensorwise import Tensorwise
-from neumo.engine.optimizers import NovoGrad
+from neumo.engine.updates.optimizers import NovoGrad
 
 
 class TorchNovoGrad(Tensorwise):

@@ -13,8 +13,18 @@ from neumo.backends.torch.training.lamb import TorchLAMB
 from neumo.backends.torch.training.muon import Joined, build_muon
 from neumo.backends.torch.training.novograd import TorchNovoGrad
 from neumo.backends.torch.weights import named_weights
-from neumo.engine.optimizers import OPTIMIZERS, SGD, Adafactor, Adam, AdamW, Muon, NovoGrad, Optimizer, Plain
-from neumo.engine.parameter_groups import Setting, Weight, settings_of
+from neumo.engine.updates.optimizers import (
+    OPTIMIZERS,
+    SGD,
+    Adafactor,
+    Adam,
+    AdamW,
+    Muon,
+    NovoGrad,
+    Optimizer,
+    Plain,
+)
+from neumo.engine.updates.parameter_groups import Setting, Weight, settings_of
 from neumo.types.errors import BackendError
 
 _NUMBER: Final = ":number"  # marks what is no tensor in the optimizer, and one in the file

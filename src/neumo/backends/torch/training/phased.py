@@ -20,9 +20,9 @@ from neumo.backends.torch.training.optimizers import optimizer_tensors
 from neumo.backends.torch.training.trainer import AVERAGE, OPTIMIZER, WEIGHTS, TorchTrainer
 from neumo.backends.torch.weights import named_weights, trainable_weights
 from neumo.engine.backend import TrainingSetup, Update
-from neumo.engine.checkpoint import Writer
-from neumo.engine.strategies import FSDP, Strategy
-from neumo.engine.world import World
+from neumo.engine.checkpoints.store import Writer
+from neumo.engine.processes.strategies import FSDP, Strategy
+from neumo.engine.processes.world import World
 from neumo.types.errors import BackendError, ConfigError, GraphError
 
 

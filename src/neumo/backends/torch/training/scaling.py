@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from neumo.backends.torch.device import Place
-from neumo.engine.precision import LossScale
+from neumo.engine.updates.precision import LossScale
 from neumo.types.errors import ConfigError
 
 _NEVER = 2**31 - 1  # steps: torch counts them in an int32

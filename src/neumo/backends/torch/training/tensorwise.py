@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from neumo.engine.optimizers import LAMB, NovoGrad
+from neumo.engine.updates.optimizers import LAMB, NovoGrad
 
 
 class Tensorwise(torch.optim.Optimizer):

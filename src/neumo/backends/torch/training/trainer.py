@@ -35,10 +35,10 @@ from neumo.backends.torch.training.scaling import make_scaler
 from neumo.backends.torch.weights import named_weights, trainable_weights
 from neumo.engine import faults
 from neumo.engine.backend import TrainingSetup, Update
-from neumo.engine.checkpoint import Writer
-from neumo.engine.optimizers import Optimizer
-from neumo.engine.strategies import FSDP, Strategy
-from neumo.engine.world import World
+from neumo.engine.checkpoints.store import Writer
+from neumo.engine.processes.strategies import FSDP, Strategy
+from neumo.engine.processes.world import World
+from neumo.engine.updates.optimizers import Optimizer
 from neumo.types.errors import BackendError, ConfigError
 
 WEIGHTS: Final = "weights"  # the arrays of a checkpoint: each a file, or a folder of parts

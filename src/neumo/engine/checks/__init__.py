@@ -1,0 +1,1 @@
+"""What is checked before an action, and of the values in it."""

@@ -1,0 +1,1 @@
+"""One training: what it is told, how it is made ready, its steps, how it is saved and goes on."""

@@ -1,0 +1,1 @@
+"""Running graphs over data outside a training: evaluation, inference, dry runs."""

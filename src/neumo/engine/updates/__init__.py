@@ -1,0 +1,1 @@
+"""How weights change, as specifications: optimizers, groups of weights, schedules, precisions."""
