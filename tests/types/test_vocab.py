@@ -50,6 +50,26 @@ def test_the_blank_goes_to_either_end_and_makes_another_vocabulary():
         vocab.with_blank("middle")
 
 
+def test_the_ends_stand_behind_the_labels_which_keep_their_ids_and_roles():
+    vocab = Vocab("ab", name="two", pad="a", unit="word")
+    ends = vocab.with_ends()
+    assert ends.labels == ("a", "b", "<bos>", "<eos>")
+    assert (ends.bos, ends.eos, ends.pad, ends.unit, ends.name) == (2, 3, 0, "word", "two+ends")
+    assert ends.relation(vocab) is Relation.EXTENDS
+    assert ends.decode([2, 1, 0, 3]) == "b"
+    assert Vocab("ab").with_ends().name == "vocab+ends"
+    assert Vocab.from_data(ends.to_data()) == ends
+
+
+def test_ends_that_are_there_already_are_not_added_again():
+    both = Vocab(["<s>", "</s>", "a"], bos="<s>", eos="</s>")
+    assert both.with_ends() is both
+    one = Vocab(["a", "</s>"], eos="</s>").with_ends()
+    assert (one.labels, one.bos, one.eos) == (("a", "</s>", "<bos>"), 2, 1)
+    with pytest.raises(ConfigError, match="twice"):
+        Vocab(["a", "<eos>"]).with_ends()
+
+
 @pytest.mark.parametrize(
     ("given_labels", "wanted", "relation", "sentence"),
     [
@@ -159,7 +179,7 @@ def test_at_least_prints_its_vocabulary():
         (lambda: Vocab("ab", blank=2), "blank=2 is not in this vocabulary"),
         (lambda: Vocab("ab", blank=-1), "blank=-1"),
         (lambda: Vocab("ab", pad="x"), "pad='x'"),
-        (lambda: Vocab("ab", unit="byte"), "'char' or 'word'"),
+        (lambda: Vocab("ab", unit="byte"), "'char', 'word' or 'piece'"),
         (lambda: Vocab.from_data({"labels": "ab", "blnk": 1}), "(?s)has no 'blnk'.*did you mean 'blank'"),
         (lambda: Vocab.from_data({"name": "x"}), "needs labels"),
     ],

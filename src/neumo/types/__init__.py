@@ -27,6 +27,7 @@ from neumo.types.domain import Image as Image
 from neumo.types.domain import LogDet as LogDet
 from neumo.types.domain import Pitch as Pitch
 from neumo.types.domain import Positions as Positions
+from neumo.types.domain import Scorer as Scorer
 from neumo.types.domain import Speaker as Speaker
 from neumo.types.domain import State as State
 from neumo.types.domain import Strings as Strings
@@ -75,6 +76,7 @@ from neumo.types.errors import nearest as nearest
 from neumo.types.gap import SizeGap as SizeGap
 from neumo.types.gap import gap as gap
 from neumo.types.gap import same_size as same_size
+from neumo.types.normalise import Normalise as Normalise
 from neumo.types.notation import element_text as element_text
 from neumo.types.notation import facet_text as facet_text
 from neumo.types.notation import parse as parse
@@ -155,6 +157,7 @@ __all__ = [
     "Row",
     "Scheme",
     "Score",
+    "Scorer",
     "Scores",
     "Size",
     "SizeGap",

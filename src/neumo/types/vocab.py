@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import json
 import re
@@ -12,9 +14,13 @@ from enum import Enum
 from typing import Any, Literal
 
 from neumo.types.errors import ConfigError, DataError
+from neumo.types.normalise import Normalise
+from neumo.types.pieces import extends, join_pieces, read_pieces
 
+Unit = Literal["char", "word", "piece"]
 ROLES = ("pad", "blank", "bos", "eos", "unk")
 BLANK = "<blank>"
+ENDS = (("bos", "<bos>"), ("eos", "<eos>"))
 _NAME = re.compile(r"[A-Za-z_][\w.+\-]*")
 
 
@@ -70,7 +76,9 @@ class Vocab:
     """An ordered set of labels with the roles `pad`, `blank`, `bos`, `eos`, `unk` (an index or a label each).
 
     Labels, their order and their roles are the identity; the `name` is for people. `unit` says whether a text
-    is cut into characters or words.
+    is cut into characters, words or pieces. Pieces are cut by `model`, a SentencePiece model as bytes, and
+    joined again without it. `normalise` says how texts are written before they are cut. What cuts a text is
+    part of the identity as well.
 
     >>> letters = Vocab.english()
     >>> len(letters), letters.index("a"), letters[0], str(letters)
@@ -81,7 +89,7 @@ class Vocab:
 
     __slots__ = (
         "__weakref__", "_digest", "_hash", "_index",
-        "blank", "bos", "eos", "labels", "name", "pad", "unit", "unk",
+        "blank", "bos", "eos", "labels", "model", "name", "normalise", "pad", "unit", "unk",
     )  # fmt: skip
 
     def __init__(
@@ -94,11 +102,15 @@ class Vocab:
         eos: int | str | None = None,
         unk: int | str | None = None,
         *,
-        unit: Literal["char", "word"] = "char",
+        unit: Unit = "char",
+        model: bytes | str | None = None,
+        normalise: Normalise | Mapping[str, Any] | None = None,
     ) -> None:
         self.labels: tuple[str, ...] = _ordered(labels)
         self.name = name
-        self.unit: Literal["char", "word"] = unit
+        self.unit: Unit = unit
+        self.model: bytes | None = _model_bytes(model)
+        self.normalise = None if normalise is None else Normalise.from_data(normalise)
         self._index = {label: n for n, label in enumerate(self.labels)}
         self._check()
         self.pad = self._role("pad", pad)
@@ -106,7 +118,7 @@ class Vocab:
         self.bos = self._role("bos", bos)
         self.eos = self._role("eos", eos)
         self.unk = self._role("unk", unk)
-        self._hash = hash((self.labels, self.roles, unit))
+        self._hash = hash((self.labels, self.roles, unit, self.model, self.normalise))
         self._digest = ""
         _KNOWN[id(self)] = self
 
@@ -122,8 +134,15 @@ class Vocab:
                 code="vocab",
                 why="Use letters, digits and . _ + - only.",
             )
-        if self.unit not in ("char", "word"):
-            raise ConfigError(f"a vocabulary's unit is 'char' or 'word', not {self.unit!r}", code="vocab")
+        if self.unit not in ("char", "word", "piece"):
+            what = f"a vocabulary's unit is 'char', 'word' or 'piece', not {self.unit!r}"
+            raise ConfigError(what, code="vocab")
+        if self.model is None:
+            return
+        if self.unit != "piece":
+            raise ConfigError(f"a vocabulary of {self.unit}s has no SentencePiece model", code="vocab")
+        if not extends(self.labels, read_pieces(self.model).pieces):
+            raise ConfigError("the labels are not the pieces of their SentencePiece model", code="vocab")
 
     def _role(self, role: str, value: int | str | None) -> int | None:
         if value is None:
@@ -144,6 +163,18 @@ class Vocab:
         """
         return cls(" abcdefghijklmnopqrstuvwxyz'", name="en")
 
+    @classmethod
+    def of_pieces(
+        cls, model: bytes | str, name: str = "", normalise: Normalise | Mapping[str, Any] | None = None
+    ) -> Vocab:
+        """Make the vocabulary of a SentencePiece model, given as the bytes of its file or as base64.
+
+        The roles are those that the model gives. `neumo.data.pieces` cuts texts with it.
+        """
+        known = read_pieces(_model_bytes(model) or b"")
+        roles: dict[str, Any] = dict(known.roles)
+        return cls(known.pieces, name, **roles, unit="piece", model=model, normalise=normalise)
+
     @property
     def roles(self) -> tuple[tuple[str, int], ...]:
         """The roles that are filled, as (role, index)."""
@@ -157,6 +188,10 @@ class Vocab:
             identity: list[Any] = [self.labels, dict(self.roles)]
             if self.unit != "char":
                 identity.append(self.unit)
+            if self.model is not None:
+                identity.append(read_pieces(self.model).digest)
+            if self.normalise is not None:
+                identity.append(self.normalise.to_data())
             text = json.dumps(identity, ensure_ascii=False, sort_keys=True)
             self._digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
         return self._digest
@@ -190,7 +225,33 @@ class Vocab:
         labels = (BLANK, *self.labels) if shift else (*self.labels, BLANK)
         roles = {role: index + shift for role, index in self.roles}
         roles["blank"] = 0 if shift else len(self)
-        return Vocab(labels, f"blank+{name}" if shift else f"{name}+blank", unit=self.unit, **roles)
+        return self.extended(labels, f"blank+{name}" if shift else f"{name}+blank", roles)
+
+    def extended(self, labels: Iterable[str], name: str, roles: Mapping[str, int]) -> Vocab:
+        """Make a vocabulary of more labels whose texts are written and cut as those of this one are.
+
+        >>> Vocab(["yes"], unit="word").extended(["yes", "<eos>"], "eos", {"eos": 1}).unit
+        'word'
+        """
+        given: dict[str, Any] = dict(roles)
+        return Vocab(labels, name, **given, unit=self.unit, model=self.model, normalise=self.normalise)
+
+    def with_ends(self) -> Vocab:
+        """Add `<bos>` and `<eos>` behind the labels, for decoders that write one label after the other.
+
+        >>> ends = Vocab("ab", name="two").with_ends()
+        >>> ends.labels, ends.bos, ends.eos
+        (('a', 'b', '<bos>', '<eos>'), 2, 3)
+
+        The labels keep their indices and roles: ids of this vocabulary mean the same there. An end that has
+        its role already, as in many vocabularies of pieces, is not added again.
+        """
+        added = [(role, end) for role, end in ENDS if role not in dict(self.roles)]
+        if not added:
+            return self
+        roles = dict(self.roles) | {role: len(self) + n for n, (role, _) in enumerate(added)}
+        labels = (*self.labels, *(end for _, end in added))
+        return self.extended(labels, f"{self.name or 'vocab'}+ends", roles)
 
     def relation(self, other: Vocab) -> Relation:
         """Say how this vocabulary relates to another.
@@ -203,9 +264,10 @@ class Vocab:
         mine, theirs = self.labels, other.labels
         if mine == theirs:
             return Relation.ROLES
-        if mine[: len(theirs)] == theirs and self._roles_agree(other):
+        alike = (self.unit, self.model, self.normalise) == (other.unit, other.model, other.normalise)
+        if alike and mine[: len(theirs)] == theirs and self._roles_agree(other):
             return Relation.EXTENDS
-        if theirs[: len(mine)] == mine and other._roles_agree(self):
+        if alike and theirs[: len(mine)] == mine and other._roles_agree(self):
             return Relation.PREFIX
         shared = self._index.keys() & other._index.keys()
         if len(shared) == len(mine) == len(theirs):
@@ -245,7 +307,17 @@ class Vocab:
 
         >>> Vocab(["yes", "no"], unit="word").encode("yes no maybe")
         Encoding(ids=(0, 1), unknown=('maybe',))
+
+        Texts are written as `normalise` says before. Pieces are cut by `neumo.data.encode_text`, as this room
+        needs the standard library only.
         """
+        if self.unit == "piece":
+            raise ConfigError(
+                f"the vocabulary {self} has pieces, which its SentencePiece model cuts",
+                code="vocab",
+                fixes=["neumo.data.pieces.encode(vocab, text)"],
+            )
+        text = text if self.normalise is None else self.normalise(text)
         pieces: Sequence[str] = text.split() if self.unit == "word" else text
         ids: list[int] = []
         unknown: list[str] = []
@@ -264,7 +336,7 @@ class Vocab:
         >>> Vocab.english().decode([1, 2, 0, 3])
         'ab c'
         """
-        silent = {self.pad, self.blank, self.bos, self.eos}
+        silent = self.silent
         pieces: list[str] = []
         for value in ids:
             index = int(value)
@@ -274,7 +346,14 @@ class Vocab:
                 )
             if index not in silent:
                 pieces.append(self.labels[index])
+        if self.unit == "piece":
+            return join_pieces(pieces)
         return (" " if self.unit == "word" else "").join(pieces)
+
+    @property
+    def silent(self) -> frozenset[int | None]:
+        """Give the ids that stand for nothing in a text: pad, blank, bos and eos."""
+        return frozenset((self.pad, self.blank, self.bos, self.eos))
 
     def to_data(self) -> dict[str, Any]:
         """Write the vocabulary as plain values for YAML or JSON.
@@ -287,6 +366,10 @@ class Vocab:
             data["name"] = self.name
         if self.unit != "char":
             data["unit"] = self.unit
+        if self.model is not None:
+            data["model"] = base64.b64encode(self.model).decode("ascii")
+        if self.normalise is not None:
+            data["normalise"] = self.normalise.to_data()
         return data | dict(self.roles)
 
     @classmethod
@@ -296,7 +379,7 @@ class Vocab:
         >>> Vocab.from_data({"labels": "ab", "blank": "b"}).blank
         1
         """
-        known = {"labels", "name", "unit", *ROLES}
+        known = {"labels", "name", "unit", "model", "normalise", *ROLES}
         unknown = [key for key in data if key not in known]
         if unknown or "labels" not in data:
             what = f"has no {unknown[0]!r}" if unknown else "needs labels"
@@ -326,7 +409,8 @@ class Vocab:
             return True
         if not isinstance(other, Vocab) or self._hash != other._hash:
             return False
-        return (self.labels, self.roles, self.unit) == (other.labels, other.roles, other.unit)
+        mine, its = ((v.labels, v.roles, v.unit, v.model, v.normalise) for v in (self, other))
+        return mine == its
 
     def __str__(self) -> str:
         return f"{self.name or 'vocab'}[{len(self)}]#{self.digest}"
@@ -375,6 +459,16 @@ def find_vocab(digest: str, extra: Iterable[Vocab] = (), *, name: str = "") -> V
     return None
 
 
+def _model_bytes(model: object) -> bytes | None:
+    """Take a SentencePiece model as bytes, or as the base64 in which a recipe holds it."""
+    if model is None or isinstance(model, bytes):
+        return model
+    try:
+        return base64.b64decode(str(model).encode("ascii"), validate=True)
+    except (UnicodeEncodeError, binascii.Error):
+        raise ConfigError("the model of a vocabulary is neither bytes nor base64", code="vocab") from None
+
+
 def _ordered(labels: object) -> tuple[str, ...]:
     """Take the labels in their order; a set has none, and the order of a dict is not that of its indices."""
     kind = type(labels).__name__
@@ -397,6 +491,11 @@ def _sentence(given: Vocab, wanted: Vocab, parts: VocabDifference) -> str:
     relation, size = parts.relation, len(given)
     if relation is Relation.SAME:
         return f"the same {size} labels"
+    if relation is Relation.ROLES and given.roles == wanted.roles and given.unit == wanted.unit:
+        if given.model != wanted.model:
+            return f"the same {size} labels of another SentencePiece model, which cuts texts in another way"
+        there, here = (vocab.normalise or "as it is" for vocab in (given, wanted))
+        return f"the same {size} labels for texts that are written differently: {there} there, {here} here"
     if relation is Relation.ROLES and given.roles == wanted.roles:
         return f"the same {size} labels for another unit: {given.unit} there, {wanted.unit} here"
     if relation is Relation.ROLES:
