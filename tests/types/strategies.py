@@ -40,6 +40,7 @@ from neumo.types import (
     Positions,
     Probs,
     Score,
+    Scorer,
     Scores,
     Size,
     Speaker,
@@ -129,7 +130,7 @@ variables = st.builds(Var, st.sampled_from(("rate", "x_1", "n-mels")))
 CLASSES: tuple[type[Element], ...] = (
     MFCC, Acoustic, Alignment, Any_, Audio, DialectMel, DialogueState, Durations, Features, Flags, Hypotheses,
     Ids, Image, Item, Latent, Lengths, LogDet, LogProbs, Logits, Loss, Mask, Mel, Pitch, Positions, Probs,
-    Score, Scores, Speaker, Spectrogram, State, Strings, Text, Values,
+    Score, Scorer, Scores, Speaker, Spectrogram, State, Strings, Text, Values,
 )  # fmt: skip
 BY_CLASS = {
     "": values,

@@ -27,6 +27,7 @@ from neumo.types import (
     Outcome,
     Pitch,
     Positions,
+    Scorer,
     Speaker,
     State,
     Strings,
@@ -50,6 +51,9 @@ M = U(Symbol("U9", 2, True))
 @pytest.mark.parametrize(
     ("wanted", "given_type", "sentence"),
     [
+        # a search that was made for labels without ends, asking a decoder that ends with <eos>
+        (Scorer(SLOTS)[B], Scorer(SLOTS.with_ends())[B],
+         "the wanted 2 labels and 2 more behind them: '<bos>', '<eos>'"),
         # transcripts as they are written against texts as they are spoken: every figure counts as an error
         (Strings(form="spoken")[B], Strings(form="written")[B], "form is written, not spoken"),
         (Strings(form="graphemes")[B], Strings(form="phonemes")[B], "form is phonemes, not graphemes"),

@@ -108,6 +108,8 @@ def _names_of(vocab: Vocab, variables: Mapping[str, Any]) -> Iterator[str]:
             yield name
         elif isinstance(held, Vocab) and held.blank is None and held.with_blank() == vocab:
             yield f"{name}.with_blank()"
+        elif isinstance(held, Vocab) and None in (held.bos, held.eos) and held.with_ends() == vocab:
+            yield f"{name}.with_ends()"
     for name, held in variables.items():
         if isinstance(held, NeuralModule):
             yield from (f"{name}.{key}" for key, value in module_fields(held).items() if _is(value, vocab))

@@ -32,7 +32,7 @@ def setting_behind(module: NeuralModule, facet: str, value: Any) -> str | None:
 def _behind(module: NeuralModule, facet: str, mine: Any, other: Any) -> tuple[str, Any, Any] | None:
     """Find the field behind a value, what it holds, and what it would have to hold for the other value.
 
-    These may be labels that the module adds the blank to.
+    These may be labels that the module adds the blank, or bos and eos, to.
     """
     name = setting_behind(module, facet, mine)
     if name is not None:
@@ -45,8 +45,12 @@ def _behind(module: NeuralModule, facet: str, mine: Any, other: Any) -> tuple[st
 
 
 def _labels_behind(vocab: Any) -> tuple[Vocab, str] | None:
-    """Give the labels that `with_blank` made a vocabulary of, and the end that the blank went to."""
-    if not isinstance(vocab, Vocab) or vocab.blank is None or len(vocab) == 1:
+    """Give the labels that `with_blank` or `with_ends` made a vocabulary of, and what was added where."""
+    if not isinstance(vocab, Vocab):
+        return None
+    if vocab.name.endswith("+ends") and len(vocab) > 2:
+        return _labels_before_ends(vocab)
+    if vocab.blank is None or len(vocab) == 1:
         return None
     where = "start" if vocab.blank == 0 else "end"
     data = vocab.to_data()
@@ -59,6 +63,17 @@ def _labels_behind(vocab: Any) -> tuple[Vocab, str] | None:
     except ConfigError:  # the blank has another role besides
         return None
     return (plain, where) if plain.with_blank(where) == vocab else None
+
+
+def _labels_before_ends(vocab: Vocab) -> tuple[Vocab, str] | None:
+    """Give the labels that `with_ends` added bos and eos to."""
+    data = {key: value for key, value in vocab.to_data().items() if key not in ("bos", "eos")}
+    data |= {"labels": list(vocab)[:-2], "name": vocab.name.removesuffix("+ends")}
+    try:
+        plain = Vocab.from_data(data)
+    except ConfigError:  # an end has another role besides
+        return None
+    return (plain, "ends") if plain.with_ends() == vocab else None
 
 
 def changed_settings(

@@ -147,7 +147,10 @@ def _value_source(value: Any) -> str:
     name = value.name or "vocab"
     if name.startswith("blank+"):
         return f'{name.removeprefix("blank+")}.with_blank("start")'
-    return f"{name.removesuffix('+blank')}.with_blank()" if name.endswith("+blank") else name
+    for suffix, call in (("+blank", "with_blank()"), ("+ends", "with_ends()")):
+        if name.endswith(suffix):
+            return f"{name.removesuffix(suffix)}.{call}"
+    return name
 
 
 def _mentions(text: str, name: str) -> bool:

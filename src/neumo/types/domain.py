@@ -4,7 +4,7 @@ Element
 ├── Strings   ├── Values   ├── Positions
 ├── Image
 ├── Pitch   ├── Durations   ├── LogDet
-├── State   └── DialogueState
+├── State   ├── DialogueState   └── Scorer
 Ids
 └── Hypotheses
 Features
@@ -184,3 +184,20 @@ class Hypotheses(Ids):
     >>> Hypotheses()[B, U]
     Hypotheses[B, U]
     """
+
+
+@dataclass(frozen=True)
+class Scorer(Element):
+    """What says how probable each label of a `vocab` is next: a model with all that it has read so far.
+
+    >>> from neumo.types.axis import B
+    >>> Scorer(Vocab("ab", name="two").with_ends())[B].rank
+    1
+
+    Its value is an object of the backend, not numbers; a search asks it for one label after the other. So the
+    network that is trained on given labels and the search that makes labels are two modules, and the weights
+    stay with the first.
+    """
+
+    dtype: ClassVar[DTypeClass] = "any"
+    vocab: Vocab | AtLeast | Var | None = field(default=None, metadata=_VOCAB)

@@ -11,8 +11,8 @@
 
 A word that is a text needs no quotes (`scale=ln`, `frame=bos..eos`). A vocabulary is found by its digest
 among `names` and the vocabularies of this process, or by the name it has in `names` (`Ids(letters)`,
-`Ids(letters+blank)`). An axis shows its kind (`F=`) unless the names of its symbols imply it (`T2`, `U'`,
-`C`).
+`Ids(letters+blank)`, `Ids(letters+ends)`). An axis shows its kind (`F=`) unless the names of its symbols
+imply it (`T2`, `U'`, `C`).
 """
 
 from __future__ import annotations
@@ -344,7 +344,7 @@ class _Reader:
         return self.plain_vocab()
 
     def plain_vocab(self) -> Vocab:
-        """Read `en[28]#f3b66b0a`, a name of `names`, `name+blank` or `blank+name`."""
+        """Read `en[28]#f3b66b0a`, a name of `names`, `name+blank`, `blank+name` or `name+ends`."""
         at = self.at
         kind, word = self.take()
         if kind == "vocab":
@@ -356,9 +356,11 @@ class _Reader:
         second = self.take()[1]
         if second == "blank":
             return self.named_vocab(word, at).with_blank("end")
+        if second == "ends":
+            return self.named_vocab(word, at).with_ends()
         if word == "blank":
             return self.named_vocab(second, at).with_blank("start")
-        raise self.error("only a blank can be added to a vocabulary", at=at)
+        raise self.error("only a blank or the ends can be added to a vocabulary", at=at)
 
     def known_vocab(self, word: str, at: int) -> Vocab:
         digest, name = word.rpartition("#")[2], word.partition("[")[0]
