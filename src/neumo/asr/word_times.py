@@ -240,7 +240,7 @@ class Spelling:
     @classmethod
     def of(cls, vocab: Vocab) -> Spelling:
         """Look a vocabulary through; labels that are in no text, such as padding, are empty."""
-        labels = tuple(vocab.decode([label]) for label in range(len(vocab)))
+        labels = tuple("" if label in vocab.silent else vocab[label] for label in range(len(vocab)))
         return cls(labels, vocab.unit != "word" and any(_WORD.sub("", label) for label in labels))
 
     def words(self, ids: Sequence[int]) -> Iterator[tuple[str, list[int]]]:

@@ -16,6 +16,7 @@ from neumo.data.decode import DURATION_TOLERANCE
 from neumo.data.intake import all_bad, take_in, too_many_bad, wanted_of, with_way_out
 from neumo.data.ledger import KINDS, Ledger
 from neumo.data.manifest import Entry, Manifest, read_manifest
+from neumo.data.pieces import encode
 from neumo.data.quarantine import Quarantined, make_state, read_state
 from neumo.data.report import DataReport, Dropped, Mismatch
 from neumo.data.retry import read_patiently
@@ -193,7 +194,7 @@ class SpeechSource:
             return {}
         item: dict[str, Any] = {"audio": samples, "item": index}
         if self.vocab is not None:
-            item["text"] = np.array(self.vocab.encode(entry.text or "").ids, dtype=np.int64)
+            item["text"] = np.array(encode(self.vocab, entry.text or "").ids, dtype=np.int64)
         if self.perturb is not None:
             rng = item_rng(self.seed, epoch, index)
             own = samples if samples.flags.writeable else samples.copy()
@@ -227,7 +228,7 @@ class SpeechSource:
         """Give the text of an entry as ids, int64 [U], without unknown characters (those were reported)."""
         if self.vocab is None:
             raise ConfigError("this source has no vocabulary, so it has no text ids", code="vocab")
-        return np.array(self.vocab.encode(self.text(index)).ids, dtype=np.int64)
+        return np.array(encode(self.vocab, self.text(index)).ids, dtype=np.int64)
 
     def exclude(self, indices: Iterable[int], reason: str) -> None:
         """Leave entries out from now on, for a reason that the report gives; call it before the first batch.

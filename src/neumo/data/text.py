@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from neumo.data.pieces import encode
 from neumo.types.errors import DataError
 from neumo.types.vocab import Vocab
 
@@ -144,7 +145,7 @@ class CoverageCounter:
     def add(self, position: int, text: str, name: str) -> tuple[int, ...]:
         """Count a text under its position and its name in messages; give the ids of its known labels."""
         vocab = self.vocab
-        encoding = vocab.encode(text)
+        encoding = encode(vocab, text)
         self._texts += 1
         if not text.strip():
             self._empty.append(position)
@@ -156,6 +157,7 @@ class CoverageCounter:
         return encoding.ids
 
     def _canonical(self, text: str) -> str:
+        text = text if self.vocab.normalise is None else self.vocab.normalise(text)
         return " ".join(text.split()) if self.vocab.unit == "word" else text
 
     def _count(self, labels: tuple[str, ...], name: str) -> None:
@@ -205,7 +207,7 @@ def encode_text(
     >>> encode_text("abba!", Vocab("ab"), on_unknown="drop_character").tolist()
     [0, 1, 1, 0]
     """
-    encoding = vocab.encode(text)
+    encoding = encode(vocab, text)
     if encoding.unknown and on_unknown != "drop_character":
         raise measure_coverage([text], vocab, name=lambda _: where or repr(text)).error(where or None)
     return np.array(encoding.ids, dtype=np.int64)
