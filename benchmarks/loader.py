@@ -24,7 +24,7 @@ import torch
 
 from neumo.asr.modules import ConvEncoder, CTCHead, CTCLoss, MelSpectrogram
 from neumo.backends.torch.device import choose_place
-from neumo.backends.torch.loader import TorchReader
+from neumo.backends.torch.reading.loader import TorchReader
 from neumo.backends.torch.session import TorchSession
 from neumo.data import SpeechSource, write_manifest
 from neumo.engine.backend import Batch, Setup

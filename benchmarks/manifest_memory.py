@@ -25,7 +25,7 @@ import numpy as np
 import soundfile
 
 from neumo.backends.torch.device import choose_place
-from neumo.backends.torch.loader import TorchReader
+from neumo.backends.torch.reading.loader import TorchReader
 from neumo.data import SpeechSource
 from neumo.engine.processes.workers import Workers
 from neumo.types import Vocab

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # stars, so that an editor sees each room's own list; at run time names load one by one
-    from neumo.backends.torch.infer_signature import infer_signature as infer_signature
-    from neumo.backends.torch.prove import prove as prove
+    from neumo.backends.torch.propose.signature import infer_signature as infer_signature
+    from neumo.backends.torch.prove.signature import prove as prove
     from neumo.backends.torch.registry import implements as implements
     from neumo.backends.torch.wrap import TorchModule as TorchModule
     from neumo.backends.torch.wrap import wrap as wrap
@@ -63,8 +63,8 @@ _WHERE = {name: room for room, names in _ROOMS.items() for name in names}
 _NEED_TORCH = {  # not in `*`
     "TorchModule": "neumo.backends.torch.wrap",
     "implements": "neumo.backends.torch.registry",
-    "infer_signature": "neumo.backends.torch.infer_signature",
-    "prove": "neumo.backends.torch.prove",
+    "infer_signature": "neumo.backends.torch.propose.signature",
+    "prove": "neumo.backends.torch.prove.signature",
     "wrap": "neumo.backends.torch.wrap",
 }
 _SUBMODULES = ("asr", "backends", "cli", "data", "engine", "graph", "hub", "metrics", "nn", "types")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from neumo.backends.torch.infer_signature import infer_signature
+from neumo.backends.torch.propose.signature import infer_signature
 from neumo.types import B, F, Features, H, Ids, Lengths, Loss, T, U, W
 
 

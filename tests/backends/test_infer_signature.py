@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 import neumo
-from neumo.backends.torch.infer_probe import fit_one, free_axes, probe, widen
-from neumo.backends.torch.infer_signature import InferredSignature, infer_signature
+from neumo.backends.torch.propose.probe import fit_one, free_axes, probe, widen
+from neumo.backends.torch.propose.signature import InferredSignature, infer_signature
 from neumo.graph.signature import Signature
 from neumo.graph.type_source import axis_source, signature_source, size_source
 from neumo.types import (

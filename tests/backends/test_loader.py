@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from neumo.backends.torch.device import choose_place
-from neumo.backends.torch.loader import TorchReader, to_tensor
+from neumo.backends.torch.reading.loader import TorchReader, to_tensor
 from neumo.types import BackendError, DataError
 
 from ..engine.toys import PointData

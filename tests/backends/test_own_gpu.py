@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from neumo.backends.torch import loader, session
-from neumo.backends.torch.collate import Packed
+from neumo.backends.torch import session
 from neumo.backends.torch.device import Place
 from neumo.backends.torch.parallel.world import own_device
+from neumo.backends.torch.reading import loader
+from neumo.backends.torch.reading.collate import Packed
 from neumo.backends.torch.training.trainer import reseed
 from neumo.engine.backend import Setup
 from neumo.types import DataError

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 import neumo
 from neumo.asr import modules as asr
-from neumo.backends.torch.prove import Proof, prove
-from neumo.backends.torch.prove_trace import ByName, NotTraceable, reason_of, trace
+from neumo.backends.torch.prove.report import Proof
+from neumo.backends.torch.prove.signature import prove
+from neumo.backends.torch.prove.trace import ByName, NotTraceable, reason_of, trace
 from neumo.backends.torch.registry import build, implementation, implements
 from neumo.graph.module import NeuralModule
 from neumo.graph.signature import Signature

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 import neumo
-from neumo.backends.torch.prove import prove
-from neumo.backends.torch.prove_cases import SizeCase, guard_cases, size_cases, told_guards, within
-from neumo.backends.torch.prove_compare import Comparison, describe, leaves
-from neumo.backends.torch.prove_sizes import Sizes
+from neumo.backends.torch.prove.cases import SizeCase, guard_cases, size_cases, told_guards, within
+from neumo.backends.torch.prove.compare import Comparison, describe, leaves
+from neumo.backends.torch.prove.signature import prove
+from neumo.backends.torch.prove.sizes import Sizes
 from neumo.types import (
     B,
     BackendError,

@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F_
 from torch import Tensor, nn
 
-from neumo.backends.torch.prove import Proof, prove
+from neumo.backends.torch.prove.report import Proof
+from neumo.backends.torch.prove.signature import prove
 from neumo.backends.torch.registry import implements
 from neumo.graph.module import NeuralModule
 from neumo.graph.signature import Signature

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from neumo.backends.torch.device import choose_place
-from neumo.backends.torch.loader import TorchReader
+from neumo.backends.torch.reading.loader import TorchReader
 from neumo.engine.processes.workers import Workers
 from neumo.types import BackendError, ConfigError, DataError
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from neumo.backends.torch.device import choose_place
-from neumo.backends.torch.loader import TorchReader
+from neumo.backends.torch.reading.loader import TorchReader
 from neumo.data import SpeechSource, write_manifest
 from neumo.engine.processes.workers import Workers
 from neumo.types import Vocab

@@ -1,8 +1,8 @@
 """What a backend implements. The engine states it; whoever writes a backend finds all of it here.
 
 A room `neumo/backends/<name>/` with a function `open_session(setup) -> Session` is a backend. `torch/`
-beside this file is the example to follow, file by file: device, execute, loader, optimise, average, save,
-session, train.
+beside this file is the example to follow: `session.py` first, then device, execute, reading/, training/ and
+save.
 """
 
 from __future__ import annotations

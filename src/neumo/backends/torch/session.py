@@ -17,7 +17,6 @@ from neumo.backends.torch.changes import Changes
 from neumo.backends.torch.compile import Compiler
 from neumo.backends.torch.device import choose_place, supported
 from neumo.backends.torch.execute import TorchProgram
-from neumo.backends.torch.loader import TorchReader, to_tensor
 from neumo.backends.torch.mean import mean_of
 from neumo.backends.torch.memory import is_about_memory, too_large
 from neumo.backends.torch.parallel.fsdp import check_patterns
@@ -27,6 +26,7 @@ from neumo.backends.torch.parallel.strategy import Division
 from neumo.backends.torch.parallel.sync_norm import SyncedNorms, check_groups, norm_group
 from neumo.backends.torch.parallel.world import join, own_device, take_device
 from neumo.backends.torch.precision import Precisions
+from neumo.backends.torch.reading.loader import TorchReader, to_tensor
 from neumo.backends.torch.registry import build
 from neumo.backends.torch.save import (
     check_sizes,

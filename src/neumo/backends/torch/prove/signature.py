@@ -20,13 +20,13 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from neumo.backends.torch.call import Convention, convention
-from neumo.backends.torch.loader import to_tensor
-from neumo.backends.torch.prove_cases import SizeCase, guard_cases, size_cases, told_guards, within
-from neumo.backends.torch.prove_compare import Comparison, kind_of
-from neumo.backends.torch.prove_lengths import length_cases
-from neumo.backends.torch.prove_report import Found, PortProof, Proof, Verdict, joined
-from neumo.backends.torch.prove_sizes import Sizes, bind_outputs, compare_sizes, solve
-from neumo.backends.torch.prove_trace import NotTraceable, TracedTensor, reason_of, trace
+from neumo.backends.torch.prove.cases import SizeCase, guard_cases, size_cases, told_guards, within
+from neumo.backends.torch.prove.compare import Comparison, kind_of
+from neumo.backends.torch.prove.lengths import length_cases
+from neumo.backends.torch.prove.report import Found, PortProof, Proof, Verdict, joined
+from neumo.backends.torch.prove.sizes import Sizes, bind_outputs, compare_sizes, solve
+from neumo.backends.torch.prove.trace import NotTraceable, TracedTensor, reason_of, trace
+from neumo.backends.torch.reading.loader import to_tensor
 from neumo.backends.torch.registry import build
 from neumo.backends.torch.symbolic import Untranslatable
 from neumo.data.generate import example_batch, free_sizes

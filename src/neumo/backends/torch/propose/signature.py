@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from neumo.backends.torch.infer_guess import Guess
-from neumo.backends.torch.infer_probe import free_axes, probe, sizes_that_meet, widen
-from neumo.backends.torch.prove_trace import ByName, NotTraceable, TracedTensor, reason_of, trace
+from neumo.backends.torch.propose.guess import Guess
+from neumo.backends.torch.propose.probe import free_axes, probe, sizes_that_meet, widen
+from neumo.backends.torch.prove.trace import ByName, NotTraceable, TracedTensor, reason_of, trace
 from neumo.backends.torch.symbolic import Untranslatable, read_size
 from neumo.graph.signature import Signature
 from neumo.graph.type_source import names_in, signature_source

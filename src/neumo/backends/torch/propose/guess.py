@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from neumo.backends.torch.infer_probe import Run, fit_lengths
+from neumo.backends.torch.propose.probe import Run, fit_lengths
 from neumo.graph.signature import Signature
 from neumo.types import (
     ONE,

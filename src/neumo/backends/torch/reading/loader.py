@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from neumo.backends.torch.collate import Collator, Packed
-from neumo.backends.torch.collate import to_tensor as to_tensor
 from neumo.backends.torch.device import Place
-from neumo.backends.torch.pool import Pool
+from neumo.backends.torch.reading.collate import Collator, Packed
+from neumo.backends.torch.reading.collate import to_tensor as to_tensor
+from neumo.backends.torch.reading.pool import Pool
 from neumo.engine.backend import Batch
 from neumo.engine.processes.workers import Workers
 

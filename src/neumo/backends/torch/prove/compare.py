@@ -8,9 +8,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from neumo.backends.torch.prove_lengths import counted, used_of, wrong_lengths
-from neumo.backends.torch.prove_numbers import impossible
-from neumo.backends.torch.prove_report import PortProof
+from neumo.backends.torch.prove.lengths import counted, used_of, wrong_lengths
+from neumo.backends.torch.prove.numbers import impossible
+from neumo.backends.torch.prove.report import PortProof
 from neumo.engine.checks.value_checks import Numbers, dtype_class, numbers_check
 from neumo.engine.checks.verify import Bound, is_held, type_guard
 from neumo.types import Lengths, Mask, NeuralType, Struct

@@ -27,7 +27,7 @@ import torch
 import torch.multiprocessing as processes
 from torch import Tensor
 
-from neumo.backends.torch.collate import Collator, Packed, name_items
+from neumo.backends.torch.reading.collate import Collator, Packed, name_items
 from neumo.engine.processes.workers import Workers
 from neumo.types.errors import BackendError, ConfigError, NeumoError
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from neumo.backends.torch.prove_trace import Dims, Traced
+from neumo.backends.torch.prove.trace import Dims, Traced
 from neumo.backends.torch.symbolic import LEAST, Untranslatable, read_size
 from neumo.types import NeuralType, Size, Symbol, same_size
 

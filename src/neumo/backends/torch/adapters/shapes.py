@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from neumo.backends.torch.adapter import AdapterModule
+from neumo.backends.torch.adapters.adapter import AdapterModule
 from neumo.backends.torch.lengths import frame_mask
 from neumo.backends.torch.registry import implements
 from neumo.graph import adapters as specs

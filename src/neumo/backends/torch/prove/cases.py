@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from neumo.backends.torch.prove_sizes import Sizes
+from neumo.backends.torch.prove.sizes import Sizes
 from neumo.types import Kind, NeuralType, Symbol, kind_of_name
 
 _NEIGHBOURS: Final = 8  # sizes in a row: all residues of a branch on a small modulus

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from neumo.backends.torch.adapter import AdapterModule
+from neumo.backends.torch.adapters.adapter import AdapterModule
 from neumo.backends.torch.lengths import at_least_float32, frame_mask
 from neumo.backends.torch.registry import implements
 from neumo.graph import adapters as specs

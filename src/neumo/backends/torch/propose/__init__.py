@@ -1,0 +1,1 @@
+"""Proposals of signatures: read off an example call of any torch module."""
