@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from neumo.asr import ConvBlock, ConvEncoder, CTCHead
+from neumo.asr import ConvBlock, ConvEncoder, CTCHead, SqueezeExcite
 from neumo.asr.presets import PRESETS
 from neumo.backends.torch.registry import build
 from neumo.nn.conv import SameConv1d
@@ -17,9 +17,13 @@ def public_name(name: str, spec: ConvEncoder) -> str:
     """The name that the public checkpoints give to one of our weights.
 
     One repeat of a separable block takes five places there (depthwise, pointwise, norm, activation, dropout),
-    of another block four (convolution, norm, activation, dropout).
+    of another block four (convolution, norm, activation, dropout). Squeeze-and-excitation takes the place of
+    the activation of the last repeat, whose own one stands behind the residual sum.
     """
-    _, block, part, index, layer, weight = name.split(".")
+    _, block, part, index, layer, weight = name.split(".", 5)
+    if layer == "squeeze":
+        place = {"reduce.weight": "fc.0.weight", "expand.weight": "fc.2.weight"}[weight]
+        return f"encoder.encoder.{block}.mconv.{int(index) * 5 + 3}.{place}"
     if part == "residual":
         place = f"res.{index}.{0 if layer == 'conv' else 1}"
     else:
@@ -34,6 +38,7 @@ def blocks_of(checkpoints, name):
     import json
 
     config = json.loads((checkpoints / f"{name}.json").read_text())["cfg"]
+    assert {block.get("se_context_size", -1) for block in config["encoder"]["jasper"]} == {-1}
     return tuple(
         ConvBlock(
             block["filters"],
@@ -45,17 +50,24 @@ def blocks_of(checkpoints, name):
             residual=block["residual"],
             dense=block.get("residual_dense", False),
             dropout=block["dropout"],
+            stride_last=block.get("stride_last", False),
+            squeeze=SqueezeExcite() if block.get("se") else None,
+            kernel_size_factor=block.get("kernel_size_factor", 1.0),
         )
         for block in config["encoder"]["jasper"]
     )
 
 
-@pytest.fixture(params=["quartznet_small", "jasper_dense_small"])
+@pytest.fixture(params=["quartznet_small", "jasper_dense_small", "citrinet_small"])
 def public(request, checkpoints, weights_of):
     """A public checkpoint in our modules: encoder, head, and the arrays that the original computed."""
-    name = request.param
-    spec = ConvEncoder(blocks=blocks_of(checkpoints, name))
-    encoder, head = build(spec).eval(), build(CTCHead(LETTERS, spec.width)).eval()
+    return public_model(request.param, checkpoints, weights_of)
+
+
+def public_model(name, checkpoints, weights_of):
+    n_mels, vocab = (80, Vocab(map(str, range(128)))) if name == "citrinet_small" else (64, LETTERS)
+    spec = ConvEncoder(n_mels=n_mels, blocks=blocks_of(checkpoints, name))
+    encoder, head = build(spec).eval(), build(CTCHead(vocab, spec.width)).eval()
     weights = weights_of(name)
     encoder.load_state_dict({ours: weights.pop(public_name(ours, spec)) for ours in encoder.state_dict()})
     head.linear.weight.data = weights.pop("decoder.decoder_layers.0.weight").squeeze(2)
@@ -81,19 +93,19 @@ def test_outputs_are_those_of_the_original(public, padding):
             assert (np.abs(ours[row, :length].numpy() - expected) <= 1e-4 * (1 + np.abs(expected))).all()
 
 
-def test_audio_to_ids_is_that_of_the_original(public, checkpoints):
+@pytest.mark.parametrize("name", ["quartznet_small", "jasper_dense_small"])
+def test_audio_to_ids_is_that_of_the_original(name, checkpoints, weights_of):
     import json
 
     from neumo.asr import GreedyCTC, MelSpectrogram
 
-    encoder, head, _ = public
+    encoder, head, _ = public_model(name, checkpoints, weights_of)
     arrays = np.load(checkpoints / "input_16000.npz")
     spec = MelSpectrogram(length="floor")
     with torch.no_grad():
         features = build(spec).eval()(torch.tensor(arrays["signal"]), torch.tensor(arrays["length"]))
         encoded = encoder(*features)
         decoded = build(GreedyCTC(LETTERS))(head(encoded.encoded), encoded.encoded_len)
-    name = "quartznet_small" if encoded.encoded.shape[1] == 128 else "jasper_dense_small"
     expected = json.loads((checkpoints / f"{name}.json").read_text())["transcribe"]
     texts = [
         LETTERS.decode(ids[:n]) for ids, n in zip(decoded.ids.tolist(), decoded.ids_len.tolist(), strict=True)
@@ -176,14 +188,17 @@ def test_the_real_tensor_has_the_stated_size(preset):
 
 
 def test_every_kind_of_convolution_in_the_presets_has_the_stated_size():
-    """On tensors without storage, for 0 to 2000 frames: what `real_lengths` computes is what torch does."""
+    """On tensors without storage, for many of 0 to 2000 frames: what `real_lengths` computes is what torch
+    does.
+    """
     blocks = {block for preset in PRESETS for block in ConvEncoder.preset(preset).blocks}
     kinds = {(block.kernel, block.stride, block.dilation, block.separable) for block in blocks}
+    lengths = [*range(200), *range(200, 2001, 17)]
     with torch.device("meta"):
         for kernel, stride, dilation, separable in kinds:
             conv = SameConv1d(2, 2, kernel, stride=stride, dilation=dilation, groups=2 if separable else 1)
-            sizes = [conv(torch.empty(1, 2, frames)).shape[2] for frames in range(2001)]
-            assert sizes == [-(-frames // stride) for frames in range(2001)]
+            sizes = [conv(torch.empty(1, 2, frames)).shape[2] for frames in lengths]
+            assert sizes == [-(-frames // stride) for frames in lengths]
 
 
 @pytest.mark.parametrize("act", ["relu", "hardtanh", "selu", "silu", "gelu"])

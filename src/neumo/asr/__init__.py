@@ -1,6 +1,7 @@
 """Speech recognition: neural modules from audio to text. No framework is needed to compose and check them."""
 
 from neumo.asr.blocks import ConvBlock as ConvBlock
+from neumo.asr.blocks import SqueezeExcite as SqueezeExcite
 from neumo.asr.modules import ConvEncoder as ConvEncoder
 from neumo.asr.modules import CTCHead as CTCHead
 from neumo.asr.modules import CTCLoss as CTCLoss
@@ -22,4 +23,5 @@ __all__ = [
     "SpecCutout",
     "SpeechData",
     "SpeedPerturb",
+    "SqueezeExcite",
 ]

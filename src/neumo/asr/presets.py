@@ -5,17 +5,27 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from neumo.asr.blocks import ConvBlock
+from neumo.asr.blocks import ConvBlock, SqueezeExcite
 from neumo.types.errors import ConfigError, did_you_mean
 
 Blocks = tuple[ConvBlock, ...]
 
 
-def preset_blocks(name: str, *, width: int | None = None, dropout: float | None = None) -> Blocks:
+def preset_blocks(
+    name: str,
+    *,
+    width: int | None = None,
+    dropout: float | None = None,
+    kernel_size_factor: float | None = None,
+) -> Blocks:
     """The blocks of a preset; `width` is that of its output and scales all, `dropout` sets that of all.
+
+    `kernel_size_factor` is that of all blocks but the first, as in the variants of Citrinet.
 
     >>> [block.width for block in preset_blocks("digits", width=64)]
     [32, 32, 32, 32, 32, 64]
+    >>> [block.taps for block in preset_blocks("citrinet_512", kernel_size_factor=0.25)[:4]]
+    [5, 3, 3, 3]
 
     Raises `ConfigError` for an unknown name.
     """
@@ -30,6 +40,9 @@ def preset_blocks(name: str, *, width: int | None = None, dropout: float | None 
         blocks = _scaled(blocks, width)
     if dropout is not None:
         blocks = tuple(dataclasses.replace(block, dropout=dropout) for block in blocks)
+    if kernel_size_factor is not None:
+        scaled = {"kernel_size_factor": kernel_size_factor}
+        blocks = (blocks[0], *(dataclasses.replace(block, **scaled) for block in blocks[1:]))
     return blocks
 
 
@@ -59,6 +72,63 @@ def jasper(repeat: int, *, dense: bool) -> Blocks:
     )
 
 
+def quartznet_5x3() -> Blocks:
+    """QuartzNet with five residual blocks of three wide convolutions, in between its usual ends."""
+    usual = quartznet(1)
+    settings = {"repeat": 3, "residual": True, "separable": True, "dropout": 0.2}
+    return (usual[0], *(ConvBlock(512, kernel, **settings) for kernel in (63, 63, 75, 75, 75)), *usual[-2:])
+
+
+def jasper_an4() -> Blocks:
+    """The Jasper of the original's tutorial on AN4, an hour of spelt words: seven blocks, none strides."""
+    body = ((128, 11), (256, 13), (256, 15), (256, 17), (256, 19))
+    return (
+        *(ConvBlock(width, kernel, residual=True) for width, kernel in body),
+        ConvBlock(256, 21),
+        ConvBlock(1024, 1),
+    )
+
+
+def matchboxnet(repeat: int, *, width: int = 64) -> Blocks:
+    """MatchboxNet, a QuartzNet for commands of one second (Majumdar and Ginsburg 2020, table 1).
+
+    https://arxiv.org/abs/2004.08531; no block strides, and the published ones take 64 MFCC features.
+    """
+    settings = {"repeat": repeat, "residual": True, "separable": True}
+    return (
+        ConvBlock(128, 11, separable=True),
+        *(ConvBlock(width, kernel, **settings) for kernel in (13, 15, 17)),
+        ConvBlock(128, 29, dilation=2, separable=True),
+        ConvBlock(128, 1),
+    )
+
+
+def speaker_3x2() -> Blocks:
+    """The encoder of the original's speaker recognition: three residual blocks, for pooling over time."""
+    body = (ConvBlock(512, kernel, repeat=2, residual=True, dropout=0.5) for kernel in (5, 7, 9))
+    return (ConvBlock(512, 3, dropout=0.5), *body, ConvBlock(1500, 1, dropout=0.5))
+
+
+def citrinet(width: int) -> Blocks:
+    """Citrinet, eight frames to one with squeeze-and-excitation in every block (Majumdar et al. 2021).
+
+    https://arxiv.org/abs/2104.01721. The kernels are those of the released Citrinet-512; in the paper the
+    others differ from it in their width only. All end in 640 features.
+    """
+    squeezed = {"separable": True, "squeeze": SqueezeExcite()}
+    groups = ((11, 13, 15, 17, 19, 21), (13, 15, 17, 19, 21, 23, 25), (25, 27, 29, 31, 33, 35, 37, 39))
+    settings = {"repeat": 5, "residual": True, "dropout": 0.1, **squeezed}
+    return (
+        ConvBlock(width, 5, **squeezed),
+        *(
+            ConvBlock(width, kernel, stride=1 if number else 2, stride_last=not number, **settings)
+            for kernels in groups
+            for number, kernel in enumerate(kernels)
+        ),
+        ConvBlock(640, 41, **squeezed),
+    )
+
+
 def small(kernels: tuple[int, ...], *, width: int, repeat: int, dropout: float) -> Blocks:
     """A small QuartzNet for minutes to hours of speech: one residual block a kernel, none of one frame."""
     settings = {"separable": True, "dropout": dropout}
@@ -85,11 +155,22 @@ PRESETS: dict[str, Callable[[], Blocks]] = {
     "quartznet_5x5": lambda: quartznet(1),
     "quartznet_10x5": lambda: quartznet(2),
     "quartznet_15x5": lambda: quartznet(3),
+    "quartznet_5x3": quartznet_5x3,
     "jasper_10x5dr": lambda: jasper(5, dense=True),
     "jasper_10x4": lambda: jasper(4, dense=False),
+    "jasper_an4": jasper_an4,
+    "citrinet_256": lambda: citrinet(256),
+    "citrinet_512": lambda: citrinet(512),
+    "citrinet_1024": lambda: citrinet(1024),
+    "matchboxnet_3x1": lambda: matchboxnet(1),
+    "matchboxnet_3x2": lambda: matchboxnet(2),
+    "speaker_3x2": speaker_3x2,
     "an4": lambda: compact((5, 7, 7, 9, 9), width=128, dropout=0.15),
     "digits": lambda: small((11, 15, 21, 25), width=128, repeat=1, dropout=0.05),
 }
+
+N_MELS: dict[str, int] = dict.fromkeys(("citrinet_256", "citrinet_512", "citrinet_1024"), 80)
+"""How many mel bands a preset takes, where these are not 64."""
 
 
 def _scaled(blocks: Blocks, width: int) -> Blocks:

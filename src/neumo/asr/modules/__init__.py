@@ -1,6 +1,7 @@
 """The neural modules of speech recognition: what each takes and gives. Their code: `neumo.asr.torch`."""
 
 from neumo.asr.blocks import ConvBlock as ConvBlock
+from neumo.asr.blocks import SqueezeExcite as SqueezeExcite
 from neumo.asr.modules.conv import ConvEncoder as ConvEncoder
 from neumo.asr.modules.ctc import CTCHead as CTCHead
 from neumo.asr.modules.ctc import CTCLoss as CTCLoss
@@ -22,4 +23,5 @@ __all__ = [
     "SpecCutout",
     "SpeechData",
     "SpeedPerturb",
+    "SqueezeExcite",
 ]

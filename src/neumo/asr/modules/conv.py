@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from neumo.asr.blocks import ConvBlock
 from neumo.asr.checks import at_least, one_of
-from neumo.asr.presets import PRESETS, preset_blocks
+from neumo.asr.presets import N_MELS, PRESETS, preset_blocks
 from neumo.graph.module import NeuralModule
 from neumo.graph.signature import Signature
 from neumo.types import (
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ConvEncoder(NeuralModule):
-    """Encodes mel frames with (separable) convolutions over time: the Jasper and QuartzNet family.
+    """Encodes mel frames with convolutions over time: the Jasper, QuartzNet and Citrinet family.
 
     >>> encoder = ConvEncoder.preset("quartznet_15x5")
     >>> encoder.width, encoder.stride
@@ -37,8 +37,10 @@ class ConvEncoder(NeuralModule):
     Acoustic[B, F=1024, ceil(T/2)]
 
     With `masked` (as all public checkpoints) no frame beyond an utterance's end reaches a convolution, so an
-    utterance is encoded the same alone and in any batch. `mel` states the settings of the frames that the
-    weights were trained on, where they are known; anything else is then refused.
+    utterance is encoded the same alone and in any batch. `norm` normalises each channel over a whole batch
+    with "batch"; each utterance over its own valid frames with "instance" (each channel), "group"
+    (`norm_groups` groups of channels) and "layer" (all channels at once). `mel` states the settings of the
+    frames that the weights were trained on, where they are known; anything else is then refused.
     """
 
     trainable: ClassVar[bool] = True
@@ -49,11 +51,14 @@ class ConvEncoder(NeuralModule):
     blocks: tuple[ConvBlock, ...] = dataclasses.field(default_factory=lambda: preset_blocks("digits"))
     activation: Literal["relu", "hardtanh", "selu", "silu", "gelu"] = "relu"
     masked: bool = True
+    norm: Literal["batch", "layer", "instance", "group"] = "batch"
+    norm_groups: int = 8
     mel: Mel | None = None
 
     def __post_init__(self) -> None:
         one_of(self, "activation", ("relu", "hardtanh", "selu", "silu", "gelu"))
-        at_least(self, 1, "n_mels")
+        one_of(self, "norm", ("batch", "layer", "instance", "group"))
+        at_least(self, 1, "n_mels", "norm_groups")
         if not self.blocks:
             raise ConfigError("ConvEncoder.blocks is empty", code="field")
         width = self.n_mels
@@ -64,19 +69,34 @@ class ConvEncoder(NeuralModule):
                     code="field",
                 )
             width = block.width
+            if self.norm == "group" and width % self.norm_groups:
+                raise ConfigError(
+                    f"ConvEncoder.norm_groups is {self.norm_groups}, blocks[{number}] has {width} channels",
+                    code="field",
+                    why="Every group has as many channels.",
+                )
 
     @classmethod
     def preset(
-        cls, name: str, *, width: int | None = None, dropout: float | None = None, **fields: Any
+        cls,
+        name: str,
+        *,
+        width: int | None = None,
+        dropout: float | None = None,
+        kernel_size_factor: float | None = None,
+        **fields: Any,
     ) -> ConvEncoder:
         """Make a published encoder, or a small one: see `neumo.asr.presets.PRESETS` for the names.
 
         >>> ConvEncoder.preset("an4", width=128).blocks[-1].width
         128
 
-        `width` is the width of the output and scales all blocks; `dropout` sets that of all blocks.
+        `width` is the width of the output and scales all blocks; `dropout` sets that of all blocks, and
+        `kernel_size_factor` that of all but the first. The other fields are those of the class; Citrinets
+        take 80 mel bands unless `n_mels` says otherwise.
         """
-        return cls(blocks=preset_blocks(name, width=width, dropout=dropout), **fields)
+        blocks = preset_blocks(name, width=width, dropout=dropout, kernel_size_factor=kernel_size_factor)
+        return cls(blocks=blocks, **{"n_mels": N_MELS.get(name, cls.n_mels), **fields})
 
     @property
     def width(self) -> int:

@@ -1,7 +1,7 @@
-"""The Jasper and QuartzNet family: blocks of (separable) convolutions over time with residual connections.
+"""Jasper, QuartzNet, Citrinet: blocks of (separable) convolutions over time with residual connections.
 
 Li et al. 2019, Jasper, https://arxiv.org/abs/1904.03288; Kriman et al. 2019, QuartzNet,
-https://arxiv.org/abs/1910.10261.
+https://arxiv.org/abs/1910.10261; Majumdar et al. 2021, Citrinet, https://arxiv.org/abs/2104.01721.
 
 Every convolution must see zeros beyond the end of an utterance, or its padding would change the result.
 Instead of masking the input of each convolution, the frames beyond the end are set to zero once after each
@@ -12,11 +12,11 @@ Shapes: B utterances, C channels, T frames.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -24,7 +24,8 @@ from neumo.asr import modules as specs
 from neumo.backends.torch.lengths import frame_mask
 from neumo.backends.torch.registry import implements
 from neumo.nn.conv import SameConv1d
-from neumo.nn.norm import BatchNorm
+from neumo.nn.norm import BatchNorm, UtteranceNorm
+from neumo.nn.squeeze import SqueezeExcite
 
 
 class Encoded(NamedTuple):
@@ -54,7 +55,7 @@ class ConvEncoder(nn.Module):
         earlier = [spec.n_mels]  # widths of what a dense block can add
         for block in spec.blocks:
             sources = earlier if block.dense else earlier[-1:]
-            self.blocks.append(ConvBlock(earlier[-1], sources, block, spec.activation))
+            self.blocks.append(ConvBlock(earlier[-1], sources, block, spec))
             earlier = [*earlier, block.width] if block.dense else [block.width]
 
     def forward(self, mel: Tensor, mel_len: Tensor) -> Encoded:
@@ -62,10 +63,11 @@ class ConvEncoder(nn.Module):
         encoded_len, mask = mel_len, self._mask(mel_len, mel.shape[-1])
         earlier = [mel if mask is None else mel.masked_fill(~mask, 0)]  # even where the padding is not finite
         for settings, block in zip(self.spec.blocks, self.blocks, strict=True):
+            before = mask
             if settings.stride > 1:
                 encoded_len = (encoded_len - 1) // settings.stride + 1
                 mask = self._mask(encoded_len, (earlier[-1].shape[-1] - 1) // settings.stride + 1)
-            encoded = block(earlier if settings.dense else earlier[-1:], mask)
+            encoded = block(earlier if settings.dense else earlier[-1:], before, mask)
             earlier = [*earlier, encoded] if settings.dense else [encoded]
         return Encoded(earlier[-1], encoded_len)
 
@@ -77,25 +79,36 @@ class ConvBlock(nn.Module):
     """`repeat` units in a row; the residual branches join before the last activation."""
 
     def __init__(
-        self, width_in: int, sources: Sequence[int], block: specs.ConvBlock, activation: str
+        self, width_in: int, sources: Sequence[int], block: specs.ConvBlock, encoder: specs.ConvEncoder
     ) -> None:
         super().__init__()
-        self.activate, self.dropout = ACTIVATIONS[activation], block.dropout
+        self.activate, self.dropout = ACTIVATIONS[encoder.activation], block.dropout
+        self.join = torch.add if block.residual_mode == "add" else torch.maximum
+        self.strides_at = block.repeat - 1 if block.stride_last else 0
         widths = [width_in] + [block.width] * (block.repeat - 1)
-        strides = [block.stride] + [1] * (block.repeat - 1)
-        self.units = nn.ModuleList(conv_unit(*each, block) for each in zip(widths, strides, strict=True))
+        strides = [block.stride if n == self.strides_at else 1 for n in range(block.repeat)]
+        self.units = nn.ModuleList(
+            ConvUnit(width, stride, block, encoder) for width, stride in zip(widths, strides, strict=True)
+        )
+        if block.squeeze is not None:
+            reduction, window = block.squeeze.reduction, block.squeeze.window
+            self.units[-1].add_module("squeeze", SqueezeExcite(block.width, reduction, window))
         added = sources if block.residual else ()
-        self.residual = nn.ModuleList(projection(width, block) for width in added)
+        self.residual = nn.ModuleList(Projection(width, block, encoder) for width in added)
 
-    def forward(self, sources: Sequence[Tensor], mask: Tensor | None) -> Tensor:
-        """The input is the last of the sources; a dense block adds the others as well."""
+    def forward(self, sources: Sequence[Tensor], before: Tensor | None, after: Tensor | None) -> Tensor:
+        """The input is the last of the sources; a dense block adds the others as well.
+
+        `before` and `after` are the masks of what comes in and goes out.
+        """
         x = sources[-1]
-        for unit in self.units[:-1]:
-            x = self._finish(unit(x), mask)
-        x = self.units[-1](x)
+        for number, unit in enumerate(self.units[:-1]):
+            mask = after if number >= self.strides_at else before
+            x = self._finish(unit(x, mask), mask)
+        x = self.units[-1](x, after)
         for branch, source in zip(self.residual, sources, strict=False):  # no branch where residual is off
-            x = x + branch(source)
-        return self._finish(x, mask)
+            x = self.join(x, branch(source, after))
+        return self._finish(x, after)
 
     def _finish(self, x: Tensor, mask: Tensor | None) -> Tensor:
         x = self.activate(x)
@@ -104,18 +117,58 @@ class ConvBlock(nn.Module):
         return F.dropout(x, self.dropout, self.training)
 
 
-def conv_unit(width_in: int, stride: int, block: specs.ConvBlock) -> nn.Sequential:
+class Masked(nn.Sequential):
+    """Layers in a row, those of which that look at whole utterances are told which frames are valid."""
+
+    def forward(self, input: Tensor, mask: Tensor | None = None) -> Tensor:
+        """(B, C, T), (B, 1, T) -> (B, C', T')."""
+        for layer in self:
+            input = layer(input, mask) if isinstance(layer, UtteranceNorm | SqueezeExcite) else layer(input)
+        return input
+
+
+class ConvUnit(Masked):
     """A convolution over time and its normalisation; separable: each channel alone, then across channels."""
-    over_time = {"stride": stride, "dilation": block.dilation}
-    if not block.separable:
-        conv = SameConv1d(width_in, block.width, block.kernel, groups=block.groups, **over_time)
-        return nn.Sequential(OrderedDict(conv=conv, norm=BatchNorm(block.width)))
-    depthwise = SameConv1d(width_in, width_in, block.kernel, groups=width_in, **over_time)
-    pointwise = SameConv1d(width_in, block.width, 1, groups=block.groups)
-    return nn.Sequential(OrderedDict(depthwise=depthwise, pointwise=pointwise, norm=BatchNorm(block.width)))
+
+    def __init__(
+        self, width_in: int, stride: int, block: specs.ConvBlock, encoder: specs.ConvEncoder
+    ) -> None:
+        super().__init__()
+        over_time = {"stride": stride, "dilation": block.dilation}
+        if block.separable:
+            self.depthwise = SameConv1d(width_in, width_in, block.taps, groups=width_in, **over_time)
+            self.pointwise = SameConv1d(width_in, block.width, 1, groups=block.groups)
+        else:
+            self.conv = SameConv1d(width_in, block.width, block.taps, groups=block.groups, **over_time)
+        self.norm = norm_of(block.width, encoder)
+        if block.groups > 1:
+            self.shuffle = ChannelShuffle(block.groups)
 
 
-def projection(width_in: int, block: specs.ConvBlock) -> nn.Sequential:
+class Projection(Masked):
     """A residual branch: a convolution of one frame brings its source to the width of the sum."""
-    conv = SameConv1d(width_in, block.width, 1, stride=block.stride)
-    return nn.Sequential(OrderedDict(conv=conv, norm=BatchNorm(block.width)))
+
+    def __init__(self, width_in: int, block: specs.ConvBlock, encoder: specs.ConvEncoder) -> None:
+        super().__init__()
+        self.conv = SameConv1d(width_in, block.width, 1, stride=block.stride)
+        self.norm = norm_of(block.width, encoder)
+
+
+class ChannelShuffle(nn.Module):
+    """Deals the channels of each group out over all groups, as cards: (B, C, T) -> (B, C, T)."""
+
+    def __init__(self, groups: int) -> None:
+        super().__init__()
+        self.groups = groups
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, C, T) -> (B, C, T)."""
+        return x.unflatten(1, (self.groups, -1)).transpose(1, 2).flatten(1, 2)
+
+
+def norm_of(width: int, encoder: specs.ConvEncoder) -> nn.Module:
+    """The normalisation that an encoder is built with."""
+    if encoder.norm == "batch":
+        return BatchNorm(width)
+    groups = {"layer": 1, "instance": width, "group": encoder.norm_groups}[encoder.norm]
+    return UtteranceNorm(width, groups)
