@@ -1,0 +1,1 @@
+"""Search for what was said among the scores of a recogniser, with numpy alone."""

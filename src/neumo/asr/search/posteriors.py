@@ -1,0 +1,123 @@
+"""What a search goes through: the labels that are likely in each frame, and the frames that need a step.
+
+Shapes: B utterances, T frames, V labels with the blank, S steps (frames in which a label is likely).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+DUMP, STAY, FIRST = 0, 1, 2  # rows of the candidates of a frame: labels that are pruned, no label, the labels
+
+
+class Step(NamedTuple):
+    """One frame of each utterance that has one left, the longest utterances first.
+
+    K is the largest number of labels that an utterance has in it. `row_of` gives the row of a label among the
+    candidates, `DUMP` where it is pruned; the blank counts as pruned there, and has its share in `blank`.
+    """
+
+    labels: np.ndarray  # (B, K) ids, 0 behind those that there are
+    probs: np.ndarray  # (B, K), 0 behind those that there are
+    blank: np.ndarray  # (B,)
+    probs_of: np.ndarray  # (B, V), 0 for what is pruned and for the blank
+    row_of: np.ndarray  # (B, V)
+    rested: np.ndarray | None  # (B,) whether frames with nothing but blank come before; None: nowhere
+
+
+@dataclass(frozen=True)
+class Posteriors:
+    """The probabilities of a batch, pruned, without the frames in which only the blank is likely.
+
+    >>> log_probs = np.log([[[0.5, 0.3, 0.2], [0.001, 0.001, 0.998], [0.6, 0.001, 0.399]]])
+    >>> posteriors = Posteriors.of(log_probs, np.array([3]), least=-5.0)
+    >>> posteriors.steps.tolist(), [step.labels.tolist() for step in posteriors]
+    ([2], [[[0, 1]], [[0]]])
+
+    A label is impossible in a frame where its log-probability is below `least`, unless it is the best one;
+    the search is exact for what remains. In a frame with nothing but blank no hypothesis changes, so its
+    probability is one for all, kept in `log_scale`, and no step is needed: in most models these are two
+    thirds of the frames. Each frame is divided by its best label, as probabilities of long utterances are
+    smaller than any float.
+    """
+
+    order: np.ndarray  # (B,) utterances, those with most steps first: every array below is in this order
+    steps: np.ndarray  # (B,) how many steps each has
+    log_scale: np.ndarray  # (B,) logarithm of what all hypotheses of an utterance were divided by
+    probs: np.ndarray  # (B, S, V)
+    kept: np.ndarray  # (B, S, V) bool: labels that are likely, without the blank
+    blank: np.ndarray  # (B, S)
+    rested: np.ndarray  # (B, S) bool
+
+    @classmethod
+    def of(cls, log_probs: np.ndarray, lengths: np.ndarray, *, least: float) -> Posteriors:
+        """Prune log-probabilities (B, T, V), the blank last, of which the first `lengths` frames count."""
+        frames = np.arange(log_probs.shape[1]) < lengths[:, None]  # (B, T)
+        logs = np.where(frames[:, :, None], log_probs, 0.0).astype(np.float64)
+        best = logs.max(axis=2, initial=-np.inf)
+        likely = (logs >= np.minimum(best, least)[:, :, None]) & np.isfinite(logs)
+        likely &= frames[:, :, None]
+        likely[:, :, :-1] &= True
+        stepped = likely[:, :, :-1].any(axis=2)  # (B, T)
+        silent = frames & ~stepped
+        steps = stepped.sum(axis=1)
+        order = np.argsort(-steps, kind="stable")
+        place = np.argsort(~stepped[order], axis=1, kind="stable")[:, : int(steps.max(initial=0))]  # (B, S)
+        logs, likely, best = (_chosen(array[order], place) for array in (logs, likely, best))
+        with np.errstate(under="ignore", invalid="ignore"):
+            probs = np.where(likely, np.exp(logs - best[:, :, None]), 0.0)
+        inside = np.arange(place.shape[1]) < steps[order][:, None]
+        rests = np.cumsum(silent, axis=1)[order]
+        rests = np.take_along_axis(rests, place, axis=1)  # silent frames so far, at each step
+        rested = np.diff(rests, axis=1, prepend=0) > 0
+        return cls(
+            order=order,
+            steps=steps[order],
+            log_scale=_scale(log_probs, silent, order) + np.where(inside, best, 0.0).sum(axis=1),
+            probs=np.where(inside[:, :, None], probs, 0.0),
+            kept=likely[:, :, :-1] & inside[:, :, None],
+            blank=np.where(inside, probs[:, :, -1], 1.0),
+            rested=rested & inside,
+        )
+
+    def __iter__(self) -> Iterator[Step]:
+        """Yield the steps; utterances that have none left are no longer among their rows."""
+        batch, steps, labels = self.kept.shape
+        self.probs[:, :, -1] = 0.0
+        row_of = np.zeros((batch, steps, labels + 1), dtype=np.int64)
+        counts = self.kept.sum(axis=2)  # (B, S)
+        widest = int(counts.max(initial=0))
+        listed = np.zeros((batch, steps, widest), dtype=np.int64)
+        rows, label = np.divmod(np.flatnonzero(self.kept), max(labels, 1))
+        flat = counts.ravel()
+        nth = np.arange(len(rows)) - np.repeat(np.cumsum(flat) - flat, flat)  # which of its frame each one is
+        listed.reshape(-1)[rows * widest + nth] = label
+        row_of.reshape(-1)[rows * (labels + 1) + label] = nth + FIRST
+        chosen = np.zeros((batch, steps, widest))
+        chosen.reshape(-1)[rows * widest + nth] = self.probs[:, :, :-1][self.kept]
+        active = (self.steps[:, None] > np.arange(steps)).sum(axis=0)  # utterances left at each step
+        wide = counts.max(axis=0, initial=0)
+        for step, (left, width) in enumerate(zip(active.tolist(), wide.tolist(), strict=True)):
+            rested = self.rested[:left, step]
+            yield Step(
+                labels=listed[:left, step, :width],
+                probs=chosen[:left, step, :width],
+                blank=self.blank[:left, step],
+                probs_of=np.ascontiguousarray(self.probs[:left, step]),
+                row_of=np.ascontiguousarray(row_of[:left, step]),
+                rested=rested if rested.any() else None,
+            )
+
+
+def _chosen(array: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """(B, T, ...) and frames (B, S) -> (B, S, ...)."""
+    return array[np.arange(len(array))[:, None], place]
+
+
+def _scale(log_probs: np.ndarray, silent: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """The log-probability of the frames in which only the blank is likely, for each utterance."""
+    return np.where(silent, log_probs[:, :, -1], 0.0).sum(axis=1, dtype=np.float64)[order]
