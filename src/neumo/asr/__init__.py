@@ -2,26 +2,36 @@
 
 from neumo.asr.blocks import ConvBlock as ConvBlock
 from neumo.asr.blocks import SqueezeExcite as SqueezeExcite
+from neumo.asr.modules import AttentionBeam as AttentionBeam
+from neumo.asr.modules import AttentionGreedy as AttentionGreedy
 from neumo.asr.modules import ConvEncoder as ConvEncoder
 from neumo.asr.modules import CTCHead as CTCHead
 from neumo.asr.modules import CTCLoss as CTCLoss
 from neumo.asr.modules import GreedyCTC as GreedyCTC
 from neumo.asr.modules import MelSpectrogram as MelSpectrogram
+from neumo.asr.modules import RecurrentDecoder as RecurrentDecoder
+from neumo.asr.modules import SequenceLoss as SequenceLoss
 from neumo.asr.modules import SpecAugment as SpecAugment
 from neumo.asr.modules import SpecCutout as SpecCutout
 from neumo.asr.modules import SpeechData as SpeechData
 from neumo.asr.modules import SpeedPerturb as SpeedPerturb
+from neumo.asr.modules import TransformerDecoder as TransformerDecoder
 
 __all__ = [
+    "AttentionBeam",
+    "AttentionGreedy",
     "CTCHead",
     "CTCLoss",
     "ConvBlock",
     "ConvEncoder",
     "GreedyCTC",
     "MelSpectrogram",
+    "RecurrentDecoder",
+    "SequenceLoss",
     "SpecAugment",
     "SpecCutout",
     "SpeechData",
     "SpeedPerturb",
     "SqueezeExcite",
+    "TransformerDecoder",
 ]

@@ -2,6 +2,11 @@
 
 from neumo.asr.blocks import ConvBlock as ConvBlock
 from neumo.asr.blocks import SqueezeExcite as SqueezeExcite
+from neumo.asr.modules.attention import RecurrentDecoder as RecurrentDecoder
+from neumo.asr.modules.attention import SequenceLoss as SequenceLoss
+from neumo.asr.modules.attention import TransformerDecoder as TransformerDecoder
+from neumo.asr.modules.attention_search import AttentionBeam as AttentionBeam
+from neumo.asr.modules.attention_search import AttentionGreedy as AttentionGreedy
 from neumo.asr.modules.conv import ConvEncoder as ConvEncoder
 from neumo.asr.modules.ctc import CTCHead as CTCHead
 from neumo.asr.modules.ctc import CTCLoss as CTCLoss
@@ -13,15 +18,20 @@ from neumo.asr.modules.speech_data import SpeechData as SpeechData
 from neumo.asr.modules.waveform import SpeedPerturb as SpeedPerturb
 
 __all__ = [
+    "AttentionBeam",
+    "AttentionGreedy",
     "CTCHead",
     "CTCLoss",
     "ConvBlock",
     "ConvEncoder",
     "GreedyCTC",
     "MelSpectrogram",
+    "RecurrentDecoder",
+    "SequenceLoss",
     "SpecAugment",
     "SpecCutout",
     "SpeechData",
     "SpeedPerturb",
     "SqueezeExcite",
+    "TransformerDecoder",
 ]

@@ -1,5 +1,8 @@
 """Speech recognition in torch: each class implements the specification of its name in `neumo.asr.modules`."""
 
+from neumo.asr.torch.attention_loss import SequenceLoss as SequenceLoss
+from neumo.asr.torch.attention_recurrent import RecurrentDecoder as RecurrentDecoder
+from neumo.asr.torch.attention_transformer import TransformerDecoder as TransformerDecoder
 from neumo.asr.torch.augment import SpecAugment as SpecAugment
 from neumo.asr.torch.augment import SpecCutout as SpecCutout
 from neumo.asr.torch.augment import SpeedPerturb as SpeedPerturb
@@ -15,7 +18,10 @@ __all__ = [
     "ConvEncoder",
     "GreedyCTC",
     "MelSpectrogram",
+    "RecurrentDecoder",
+    "SequenceLoss",
     "SpecAugment",
     "SpecCutout",
     "SpeedPerturb",
+    "TransformerDecoder",
 ]
