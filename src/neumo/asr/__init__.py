@@ -8,13 +8,18 @@ from neumo.asr.modules import ConvEncoder as ConvEncoder
 from neumo.asr.modules import CTCHead as CTCHead
 from neumo.asr.modules import CTCLoss as CTCLoss
 from neumo.asr.modules import GreedyCTC as GreedyCTC
+from neumo.asr.modules import JointNetwork as JointNetwork
 from neumo.asr.modules import MelSpectrogram as MelSpectrogram
+from neumo.asr.modules import PredictionNetwork as PredictionNetwork
 from neumo.asr.modules import RecurrentDecoder as RecurrentDecoder
 from neumo.asr.modules import SequenceLoss as SequenceLoss
 from neumo.asr.modules import SpecAugment as SpecAugment
 from neumo.asr.modules import SpecCutout as SpecCutout
 from neumo.asr.modules import SpeechData as SpeechData
 from neumo.asr.modules import SpeedPerturb as SpeedPerturb
+from neumo.asr.modules import TDTLoss as TDTLoss
+from neumo.asr.modules import TransducerGreedy as TransducerGreedy
+from neumo.asr.modules import TransducerLoss as TransducerLoss
 from neumo.asr.modules import TransformerDecoder as TransformerDecoder
 
 __all__ = [
@@ -25,7 +30,9 @@ __all__ = [
     "ConvBlock",
     "ConvEncoder",
     "GreedyCTC",
+    "JointNetwork",
     "MelSpectrogram",
+    "PredictionNetwork",
     "RecurrentDecoder",
     "SequenceLoss",
     "SpecAugment",
@@ -33,5 +40,8 @@ __all__ = [
     "SpeechData",
     "SpeedPerturb",
     "SqueezeExcite",
+    "TDTLoss",
+    "TransducerGreedy",
+    "TransducerLoss",
     "TransformerDecoder",
 ]

@@ -15,6 +15,11 @@ from neumo.asr.modules.frontend import MelSpectrogram as MelSpectrogram
 from neumo.asr.modules.masking import SpecAugment as SpecAugment
 from neumo.asr.modules.masking import SpecCutout as SpecCutout
 from neumo.asr.modules.speech_data import SpeechData as SpeechData
+from neumo.asr.modules.transducer import JointNetwork as JointNetwork
+from neumo.asr.modules.transducer import PredictionNetwork as PredictionNetwork
+from neumo.asr.modules.transducer import TDTLoss as TDTLoss
+from neumo.asr.modules.transducer import TransducerLoss as TransducerLoss
+from neumo.asr.modules.transducer_search import TransducerGreedy as TransducerGreedy
 from neumo.asr.modules.waveform import SpeedPerturb as SpeedPerturb
 
 __all__ = [
@@ -25,7 +30,9 @@ __all__ = [
     "ConvBlock",
     "ConvEncoder",
     "GreedyCTC",
+    "JointNetwork",
     "MelSpectrogram",
+    "PredictionNetwork",
     "RecurrentDecoder",
     "SequenceLoss",
     "SpecAugment",
@@ -33,5 +40,8 @@ __all__ = [
     "SpeechData",
     "SpeedPerturb",
     "SqueezeExcite",
+    "TDTLoss",
+    "TransducerGreedy",
+    "TransducerLoss",
     "TransformerDecoder",
 ]

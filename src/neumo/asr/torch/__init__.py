@@ -11,17 +11,27 @@ from neumo.asr.torch.ctc import CTCLoss as CTCLoss
 from neumo.asr.torch.ctc import GreedyCTC as GreedyCTC
 from neumo.asr.torch.encoder import ConvEncoder as ConvEncoder
 from neumo.asr.torch.mel import MelSpectrogram as MelSpectrogram
+from neumo.asr.torch.transducer import JointNetwork as JointNetwork
+from neumo.asr.torch.transducer import PredictionNetwork as PredictionNetwork
+from neumo.asr.torch.transducer import TDTLoss as TDTLoss
+from neumo.asr.torch.transducer import TransducerLoss as TransducerLoss
+from neumo.asr.torch.transducer_greedy import TransducerGreedy as TransducerGreedy
 
 __all__ = [
     "CTCHead",
     "CTCLoss",
     "ConvEncoder",
     "GreedyCTC",
+    "JointNetwork",
     "MelSpectrogram",
+    "PredictionNetwork",
     "RecurrentDecoder",
     "SequenceLoss",
     "SpecAugment",
     "SpecCutout",
     "SpeedPerturb",
+    "TDTLoss",
+    "TransducerGreedy",
+    "TransducerLoss",
     "TransformerDecoder",
 ]
