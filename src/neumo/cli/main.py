@@ -27,6 +27,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "show": ("neumo.cli.show", "Draw the graphs of a recipe as text, Mermaid, SVG or HTML."),
     "describe": ("neumo.cli.describe", "Describe modules: what they take and give, their settings."),
     "explain": ("neumo.cli.explain", "Explain the code of an error by a wrong and a right example."),
+    "data": ("neumo.cli.data", "Prepare, check and describe data: corpora, manifests, vocabularies."),
     "train": ("neumo.cli.train", "Train the graph of a recipe, or go on with a run."),
     "average": ("neumo.cli.average", "Average the weights of checkpoints of a run."),
     "evaluate": ("neumo.cli.evaluate", "Measure a trained model on a data set."),
@@ -40,10 +41,12 @@ _EXTRAS: Final = {
     "numpy": "torch,asr",
     "soundfile": "asr",
     "soxr": "asr",
+    "sentencepiece": "asr",
     "espeakng_loader": "tts",
 }
 _ALL_OF_A_VERB: Final = {  # so that nobody learns of one package after the other
     "quickstart": "torch,tts",
+    "data": "asr",
     "train": "torch,asr",
     "evaluate": "torch,asr",
     "transcribe": "torch,asr",
@@ -122,10 +125,21 @@ def _app(words: Sequence[str]) -> typer.Typer:
     wanted = verb_of(words)
     for verb, (module, line) in VERBS.items():
         if verb == wanted:
-            app.command(verb, short_help=line)(_passing_interrupts(_load(verb, module)))
+            _add(app, verb, line, _load(verb, module))
         else:
             app.command(verb, help=line)(_absent)
     return app
+
+
+def _add(app: typer.Typer, verb: str, line: str, found: Callable[..., Any] | typer.Typer) -> None:
+    """Add a verb that is a function, or one that has verbs of its own."""
+    if not isinstance(found, typer.Typer):
+        app.command(verb, short_help=line)(_passing_interrupts(found))
+        return
+    for command in found.registered_commands:
+        if command.callback is not None:
+            command.callback = _passing_interrupts(command.callback)
+    app.add_typer(found, name=verb, short_help=line)
 
 
 def _main_options(
@@ -171,7 +185,7 @@ def _passing_interrupts(verb: Callable[..., Any]) -> Callable[..., Any]:
     return passing
 
 
-def _load(verb: str, module: str) -> Callable[..., Any]:
+def _load(verb: str, module: str) -> Callable[..., Any] | typer.Typer:
     try:
         return getattr(importlib.import_module(module), verb)
     except ModuleNotFoundError as error:

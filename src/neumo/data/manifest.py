@@ -193,9 +193,27 @@ def read_manifest(
     """
     reader = _Reader(text_field=text_field, needs_text=needs_text)
     for path in [paths] if isinstance(paths, str | Path) else paths:
-        place = os.path.expanduser(os.fspath(path))
-        reader.add(_read_bytes(place), os.fspath(path), os.path.dirname(os.path.abspath(place)))
+        reader.add_path(path)
     return reader.finish()
+
+
+def read_what_can_be_read(
+    path: str | Path, *, text_field: str | None = None
+) -> tuple[Manifest | None, list[Problem]]:
+    """Read the good lines of a manifest, and list what is wrong with the others; None where none is good.
+
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "x.jsonl"
+    >>> _ = path.write_text('{"audio_filepath": "a.wav"}\\n{"audio_filepath": 3}')
+    >>> manifest, problems = read_what_can_be_read(path)
+    >>> len(manifest), problems[0].line
+    (1, 2)
+    """
+    reader = _Reader(text_field=text_field, needs_text=False)
+    reader.add_path(path)
+    problems = list(reader.problems)
+    reader.problems.clear()
+    return (reader.finish() if len(reader.columns[0]) else None), problems
 
 
 def write_manifest(path: str | Path, entries: Iterable[Mapping[str, Any]]) -> None:
@@ -257,6 +275,11 @@ class _Reader:
         self.notes: dict[str, None] = {}
         self.columns = tuple(array(code) for _, code, _ in _COLUMNS)
         self._keys: set[str] = set()
+
+    def add_path(self, path: str | Path) -> None:
+        """Read one file."""
+        place = os.path.expanduser(os.fspath(path))
+        self.add(_read_bytes(place), os.fspath(path), os.path.dirname(os.path.abspath(place)))
 
     def add(self, blob: bytes, name: str, folder: str) -> None:
         """Read one file's bytes."""

@@ -144,6 +144,12 @@ class CoverageCounter:
 
     def add(self, position: int, text: str, name: str) -> tuple[int, ...]:
         """Count a text under its position and its name in messages; give the ids of its known labels."""
+        return self.look(position, text, name)[0]
+
+    def look(
+        self, position: int, text: str, name: str
+    ) -> tuple[tuple[int, ...], tuple[str, ...], str | None]:
+        """Count a text; give its ids, its unknown labels, and what comes back if that is another text."""
         vocab = self.vocab
         encoding = encode(vocab, text)
         self._texts += 1
@@ -152,9 +158,10 @@ class CoverageCounter:
         if encoding.unknown:
             self._affected.append(position)
             self._count(encoding.unknown, name)
-        elif not self._exact and vocab.decode(encoding.ids) != self._canonical(text):
+        elif not self._exact and (again := vocab.decode(encoding.ids)) != self._canonical(text):
             self._altered.append(position)
-        return encoding.ids
+            return encoding.ids, (), again
+        return encoding.ids, encoding.unknown, None
 
     def _canonical(self, text: str) -> str:
         text = text if self.vocab.normalise is None else self.vocab.normalise(text)
