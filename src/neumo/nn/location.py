@@ -64,7 +64,7 @@ class LocationAttention(nn.Module):
         """(B, Q, S), (B, T, A), (B, T, M), (B, Q, T), (B, T) -> (B, Q, M), (B, Q, T)."""
         known = self.query(query)[:, :, None] + keys[:, None]  # (B, Q, T, A)
         if self.place is not None:
-            rows = before.reshape(-1, 1, before.shape[-1])  # (B Q, 1, T)
+            rows = before.flatten(0, 1).unsqueeze(1)  # (B Q, 1, T)
             if rows.shape[-1]:  # a convolution of nothing is an error
                 features = self.place(rows.to(self.place.weight.dtype)).transpose(1, 2)
                 known = known + self.from_place(features).reshape(known.shape)

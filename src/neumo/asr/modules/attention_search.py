@@ -78,9 +78,8 @@ class AttentionBeam(NeuralModule):
 
     A hypothesis scores the sum of log-probabilities of its labels and `<eos>`. With `ctc_weight` w it is
     (1 - w) of that and w of the logarithm of its CTC prefix probability (joint decoding, Watanabe et al.
-    2017), computed from the `log_probs` of a `CTCHead` on the same frames, for the `ctc_candidates` next
-    labels that the decoder finds best (0: for all). `lm_weight` adds as much of what another scorer, `lm`,
-    says: a language model over `vocab.with_ends()`.
+    2017), computed from the `log_probs` of a `CTCHead` on the same frames. `lm_weight` adds as much of what
+    another scorer, `lm`, says: a language model over `vocab.with_ends()`.
 
     Against too short and too long results: each label adds `length_bonus`; the score is divided by
     ((5 + n) / 6) ** `length_penalty` for n labels with `<eos>` (Wu et al. 2016); and with `eos_threshold` g,
@@ -103,7 +102,6 @@ class AttentionBeam(NeuralModule):
     length_penalty: float = 0.0
     eos_threshold: float | None = None
     ctc_weight: float = 0.0
-    ctc_candidates: int = 40
     lm_weight: float = 0.0
     max_per_frame: float = 1.0
     max_labels: int | None = None
@@ -111,7 +109,7 @@ class AttentionBeam(NeuralModule):
     def __post_init__(self) -> None:
         _check_lengths(self)
         at_least(self, 1, "beam", "n_best")
-        at_least(self, 0, "length_penalty", "ctc_candidates", "lm_weight")
+        at_least(self, 0, "length_penalty", "lm_weight")
         a_share(self, "ctc_weight")
         if self.n_best > self.beam:
             raise ConfigError(

@@ -2,6 +2,8 @@
 
 from neumo.asr.torch.attention_loss import SequenceLoss as SequenceLoss
 from neumo.asr.torch.attention_recurrent import RecurrentDecoder as RecurrentDecoder
+from neumo.asr.torch.attention_search import AttentionBeam as AttentionBeam
+from neumo.asr.torch.attention_search import AttentionGreedy as AttentionGreedy
 from neumo.asr.torch.attention_transformer import TransformerDecoder as TransformerDecoder
 from neumo.asr.torch.augment import SpecAugment as SpecAugment
 from neumo.asr.torch.augment import SpecCutout as SpecCutout
@@ -18,6 +20,8 @@ from neumo.asr.torch.transducer import TransducerLoss as TransducerLoss
 from neumo.asr.torch.transducer_greedy import TransducerGreedy as TransducerGreedy
 
 __all__ = [
+    "AttentionBeam",
+    "AttentionGreedy",
     "CTCHead",
     "CTCLoss",
     "ConvEncoder",

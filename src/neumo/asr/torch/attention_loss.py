@@ -40,6 +40,7 @@ class SequenceLoss(nn.Module):
         if self.smoothing:
             missed = missed + self.smoothing * (-log_probs.mean(dim=2) - missed)
         total = missed.masked_fill(~real, 0).sum()
-        over = real.sum() if self.spec.mean_over == "positions" else real.new_full((), len(real), dtype=int)
-        count = over.to(total.dtype)
+        count = total.new_full((), len(real))
+        if self.spec.mean_over == "positions":
+            count = real.sum().to(total.dtype)
         return SequenceResult(total / count.clamp(min=1), count)
