@@ -41,8 +41,8 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     "neumo.engine": ("Callback", "NeuralFactory", "TrainResult", "compile_plan"),
     "neumo.engine.passes.dry_run": ("dry_run",),
     "neumo.graph": (
-        "DataLayer", "Graph", "Metric", "MultiData", "NeuralModule", "Record", "Signature", "Step", "Value",
-        "assume", "collect", "inputs", "relax",
+        "DataLayer", "Graph", "LossSum", "Metric", "MultiData", "NeuralModule", "Record", "Signature", "Step",
+        "Value", "assume", "collect", "inputs", "relax",
     ),
     "neumo.graph.learned": ("learned_facets", "set_learned"),
     "neumo.graph.yaml": ("load_recipe",),
@@ -53,9 +53,9 @@ _ROOMS: dict[str, tuple[str, ...]] = {
         "C", "CheckpointError", "Comparison", "ConfigError", "DataError", "DialogueState", "Durations",
         "Element", "Environment", "F", "Features", "Flags", "GraphError", "H", "Hypotheses", "Ids", "Image",
         "Item", "Kind", "Latent", "Lengths", "LogDet", "LogProbs", "Logits", "Loss", "MFCC", "Mask", "Mel",
-        "NeumoError", "NeuralType", "ONE", "Obligation", "Outcome", "Pitch", "PortError", "Positions",
-        "Probs", "Reason", "Relation", "Score", "Scores", "Size", "Speaker", "Spectrogram", "State",
-        "Strings", "Struct", "Symbol", "T", "Text", "U", "V", "Values", "Var", "Vocab", "W", "clock_of",
+        "NeumoError", "NeuralType", "Normalise", "ONE", "Obligation", "Outcome", "Pitch", "PortError",
+        "Positions", "Probs", "Reason", "Relation", "Score", "Scorer", "Scores", "Size", "Speaker", "Spectrogram",
+        "State", "Strings", "Struct", "Symbol", "T", "Text", "U", "V", "Values", "Var", "Vocab", "W", "clock_of",
         "compare", "parse",
     ),
 }  # fmt: skip

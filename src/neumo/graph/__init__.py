@@ -8,6 +8,7 @@ from neumo.graph.graph import Graph as Graph
 from neumo.graph.graph import SymbolOrigin as SymbolOrigin
 from neumo.graph.inputs import GraphInputs as GraphInputs
 from neumo.graph.inputs import inputs as inputs
+from neumo.graph.loss_sum import LossSum as LossSum
 from neumo.graph.module import DataLayer as DataLayer
 from neumo.graph.module import Metric as Metric
 from neumo.graph.module import NeuralModule as NeuralModule
@@ -31,6 +32,7 @@ __all__ = [
     "DataLayer",
     "Graph",
     "GraphInputs",
+    "LossSum",
     "Metric",
     "MultiData",
     "NeuralModule",

@@ -62,6 +62,7 @@ _EXAMPLES: Final[dict[str, dict[str, Any]]] = {  # where a sample of the right t
     "Unsqueeze": {"at": 1},
     "Transpose": {"source": "B F T", "target": "T B F"},
     "Assume": {"type": Audio(rate=16000)[B, T], "reason": "recorded at 16 kHz"},
+    "LossSum": {"weights": {"ctc": 0.3, "attention": 0.7}},
     "MultiData": {"layers": (_Sounds(16000), _Sounds(8000))},
 }
 

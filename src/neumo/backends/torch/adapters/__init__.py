@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from neumo.backends.torch.adapters.losses import LossSum as LossSum
 from neumo.backends.torch.adapters.rows import CountToFraction as CountToFraction
 from neumo.backends.torch.adapters.rows import FractionToCount as FractionToCount
 from neumo.backends.torch.adapters.rows import FullLengths as FullLengths
