@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 import neumo
-from neumo.backends.torch.parallel.shards import own_part
+from neumo.backends.torch.parallel.shards import own_shard
 from neumo.backends.torch.training.optimizers import optimizer_tensors
 from neumo.engine import AdamW, Callback, NeuralFactory, Run
 from neumo.engine.processes.strategies import DDP, FSDP, Strategy
@@ -118,7 +118,7 @@ class Weigh(Callback):
         self._last = now
         trainer: Any = run.stage.trainer if run.stage is not None else None
         moments = optimizer_tensors(trainer.optimizer, trainer.parameters)
-        held = [own_part(value) for value in (*trainer.parameters.values(), *moments.values())]
+        held = [own_shard(value) for value in (*trainer.parameters.values(), *moments.values())]
         self.bytes = sum(value.numel() * value.element_size() for value in held)
 
 

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from neumo.backends.torch.parallel.shards import in_parts, own_part
+from neumo.backends.torch.parallel.shards import is_sharded, own_shard
 from neumo.backends.torch.training.optimizers import optimizer_tensors
 from neumo.engine import DDP, FSDP, LARC, SGD, AdamW, LossScale, NovoGrad
 from neumo.engine.callbacks import Callback, Unfreeze
@@ -162,7 +162,7 @@ def check_modules_are_whole_and_plain_again() -> None:
     class Look(Callback):
         def on_step_end(self, run: Any) -> None:
             trainer = run.stage.trainer
-            held.extend(in_parts(weight) for part in parts_of(net) for weight in part.parameters())
+            held.extend(is_sharded(weight) for part in parts_of(net) for weight in part.parameters())
             moments = optimizer_tensors(trainer.optimizer, trainer.parameters)
             mean = [value for name, value in moments.items() if name.endswith("/exp_avg")]
             here.append((_size_here(trainer.parameters.values()), _size_here(mean)))
@@ -177,14 +177,14 @@ def check_modules_are_whole_and_plain_again() -> None:
         assert _hooks(part) == hooked
         for name, weight in part.named_parameters(recurse=False):
             assert weight is parameters[name]
-            assert not in_parts(weight)
+            assert not is_sharded(weight)
             assert weight.grad is None
     copy.deepcopy(before[0][0])
     _same_everywhere(net)
 
 
 def _size_here(tensors: Iterable[torch.Tensor]) -> int:
-    return sum(own_part(tensor).numel() for tensor in tensors)
+    return sum(own_shard(tensor).numel() for tensor in tensors)
 
 
 def _hooks(part: nn.Module) -> dict[str, int]:
@@ -255,7 +255,7 @@ def check_a_training_that_fails_leaves_weights_that_can_be_used() -> None:
         np.testing.assert_allclose(net.weights[name], value, rtol=1e-3, atol=1e-5)
     assert net.factory.evaluate(net.test) == pytest.approx(two.factory.evaluate(two.test), rel=1e-3)
     assert net.train(max_steps=2).losses == pytest.approx(two.train(max_steps=2).losses, rel=1e-4)
-    assert not any(in_parts(weight) for part in parts_of(net) for weight in part.parameters())
+    assert not any(is_sharded(weight) for part in parts_of(net) for weight in part.parameters())
 
 
 def check_low_precisions() -> None:

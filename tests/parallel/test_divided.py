@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from neumo.engine import SGD, NeuralFactory
+from neumo.engine.passes.shared_pass import Computed, use_in_order
 from neumo.engine.processes.array_bytes import pack_arrays, unpack_arrays
-from neumo.engine.processes.divided import Computed, use_in_order
 from neumo.graph.graph import Graph
 from neumo.graph.module import Metric
 from neumo.graph.signature import Signature

@@ -194,7 +194,7 @@ class PhasedTrainer(TrainedState, Protocol):
     """Several trainers over the modules of one training, by the names of their phases."""
 
     @property
-    def parts(self) -> Mapping[str, Trainer]:
+    def trainers(self) -> Mapping[str, Trainer]:
         """The trainers, each for its own loss and weights."""
         ...
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from neumo.backends.torch.parallel.sharded_files import SHARDS, read_shards
-from neumo.backends.torch.parallel.shards import own_part, put
+from neumo.backends.torch.parallel.shards import own_shard, put
 from neumo.types.errors import CheckpointError
 
 _NOTHING: Mapping[str, str] = {}
@@ -144,7 +144,7 @@ def twins(state: Mapping[str, Tensor]) -> dict[str, str]:
     first: dict[tuple[int, int, torch.dtype], str] = {}
     found: dict[str, str] = {}
     for name, value in state.items():
-        here = own_part(value)
+        here = own_shard(value)
         if here.numel() and here.device.type != "meta":
             before = first.setdefault((here.data_ptr(), here.numel(), here.dtype), name)
             if before != name:
@@ -187,8 +187,8 @@ def _differ(state: Mapping[str, Tensor], tensors: Mapping[str, Tensor], name: st
     one, two = tensors.get(first), tensors.get(name)
     if one is None or two is None or one.shape != state[first].shape or two.shape != state[name].shape:
         return False
-    one, two = own_part(one), own_part(two)
-    expected = seen_as(one, own_part(state[name]), own_part(state[first]))
+    one, two = own_shard(one), own_shard(two)
+    expected = seen_as(one, own_shard(state[name]), own_shard(state[first]))
     return not bool(((expected == two) | ((expected != expected) & (two != two))).all())
 
 

@@ -20,9 +20,9 @@ from neumo.backends.torch.execute import TorchProgram
 from neumo.backends.torch.mean import mean_of
 from neumo.backends.torch.memory import is_about_memory, too_large
 from neumo.backends.torch.parallel.fsdp import check_patterns
+from neumo.backends.torch.parallel.parallelism import Parallelism
 from neumo.backends.torch.parallel.same_weights import check_same_weights
 from neumo.backends.torch.parallel.shards import whole
-from neumo.backends.torch.parallel.strategy import Division
 from neumo.backends.torch.parallel.sync_norm import SyncedNorms, check_groups, norm_group
 from neumo.backends.torch.parallel.world import join, own_device, take_device
 from neumo.backends.torch.precision import Precisions
@@ -114,7 +114,7 @@ class TorchSession:
         self._built: dict[int, Built] = {}
         self._ties: list[Tie] = []
         self._changes = Changes()
-        self._division: Division | None = None  # of the last training, whose modules may be in parts
+        self._parallelism: Parallelism | None = None  # of the last training, whose modules may be in parts
         self._norms: SyncedNorms | None = None
 
     @property
@@ -182,22 +182,22 @@ class TorchSession:
 
     def trainer(self, program: TorchProgram, plan: Plan, setup: TrainingSetup) -> TorchTrainer:
         """Prepare to train the weights that the plan calls; what is frozen stays in evaluation mode."""
-        if self._division is not None:
-            self._division.close()  # what a training that failed has left
+        if self._parallelism is not None:
+            self._parallelism.close()  # what a training that failed has left
         self.set_modes(plan)
         modules = self._trained(plan)
         norms = self._synchronised(modules)
         trainer = TorchTrainer(program, modules, self.place, setup, self.world, self.strategy, norms)
-        self._division = trainer.division
+        self._parallelism = trainer.parallelism
         return trainer
 
     def phased(
         self, programs: Mapping[str, TorchProgram], plan: Plan, setups: Mapping[str, TrainingSetup]
     ) -> PhasedTrainer:
         """Prepare to train with several optimizers, by name; `plan` has the modules of all programs."""
-        if self._division is not None:
-            self._division.close()
-            self._division = None
+        if self._parallelism is not None:
+            self._parallelism.close()
+            self._parallelism = None
         self.set_modes(plan)
         modules = self._trained(plan)
         norms = self._synchronised(modules)
@@ -226,7 +226,7 @@ class TorchSession:
 
     def _gathered(self) -> AbstractContextManager[None]:
         """Hold whole weights for a while, where a training has divided them; all processes enter it."""
-        return nullcontext() if self._division is None else self._division.gathered()
+        return nullcontext() if self._parallelism is None else self._parallelism.gathered()
 
     def set_modes(self, plan: Plan, held: Collection[str] = ()) -> None:
         """Put modules in the modes of training; what is frozen, or held, computes as in evaluation."""

@@ -28,7 +28,7 @@ from neumo.engine.loop.effects import idle_precisions, large_steps, long_warm_up
 from neumo.engine.loop.resume import after_restart, find_checkpoint, restore
 from neumo.engine.loop.run import Run, closing_all
 from neumo.engine.loop.saving import Saver, restore_source
-from neumo.engine.loop.train import Part, Training, TrainResult
+from neumo.engine.loop.train import Training, TrainResult, Updater
 from neumo.engine.loop.windows import count_windows, settle_batches
 from neumo.engine.plan import Plan, needed_steps
 from neumo.engine.processes.signals import Signals, ended_early, how_to_go_on, pass_on
@@ -91,12 +91,12 @@ def _train(factory: NeuralFactory, graph: Graph, options: TrainOptions, held: Ex
         lock.on_lost = run.stop
         passed = [*lock.notes, *passed]
     run.stage = Stage(factory, graph, subject.plan, subject.source, trainer)
-    parts = _parts(subject, options, run, updating)
-    callbacks = _callbacks(factory, options, display, [part.factor for part in parts])
+    updaters = _updaters(subject, options, run, updating)
+    callbacks = _callbacks(factory, options, display, [updater.factor for updater in updaters])
     reader = factory.session.reader(
         subject.source, [feed.port for feed in subject.plan.feeds], factory.workers, run.note
     )
-    training = _training(factory, subject, options, trainer, reader, run, parts)
+    training = _training(factory, subject, options, trainer, reader, run, updaters)
     run.listen(callbacks)
     steps = [call.step for call in subject.plan.steps]
     modules = subject.plan.modules
@@ -302,7 +302,7 @@ def _trainers(
         dict(zip(names, programs, strict=True)), subject.plan, dict(zip(names, setups, strict=True))
     )
     subject.notes.extend(phased.notes)
-    return phased, [phased.parts[name] for name in names]
+    return phased, [phased.trainers[name] for name in names]
 
 
 def _run(
@@ -340,7 +340,9 @@ def _check_folder(factory: NeuralFactory, options: TrainOptions) -> None:
         )
 
 
-def _parts(subject: Subject, options: TrainOptions, run: Run, updating: Sequence[Trainer]) -> list[Part]:
+def _updaters(
+    subject: Subject, options: TrainOptions, run: Run, updating: Sequence[Trainer]
+) -> list[Updater]:
     """What each optimizer does, and when: a schedule counts the updates of its own one."""
     cycle = options.cycle
 
@@ -349,7 +351,7 @@ def _parts(subject: Subject, options: TrainOptions, run: Run, updating: Sequence
         return cycle.updates(number, before=steps)
 
     return [
-        Part(
+        Updater(
             trainer=trainer,
             factor=as_factor(
                 rules.schedule, cycle.updates(n, before=run.total_steps), partial(updates_per_epoch, n)
@@ -383,7 +385,7 @@ def _training(
     trainer: TrainedState,
     reader: Reader,
     run: Run,
-    parts: Sequence[Part],
+    updaters: Sequence[Updater],
 ) -> Training:
     return Training(
         session=factory.session,
@@ -391,7 +393,7 @@ def _training(
         source=subject.source,
         reader=reader,
         ports=[feed.port for feed in subject.plan.feeds],
-        parts=parts,
+        updaters=updaters,
         cycle=options.cycle,
         run=run,
         nonfinite=options.nonfinite,

@@ -147,7 +147,7 @@ def restore(training: Training, callbacks: Sequence[Callback], saved: Saved) -> 
 
 def _check_cycle(training: Training, saved: Saved) -> None:
     """Raise `ConfigError` where the same phases took turns in another way: the rates count their updates."""
-    before, names = saved.state.get("cycle"), [part.name for part in training.parts if part.name]
+    before, names = saved.state.get("cycle"), [updater.name for updater in training.updaters if updater.name]
     same = list(saved.state["trainer"].get("phases", ())) == names  # else the trainer says what differs
     if before is None or not same or [tuple(each) for each in before] == list(training.cycle.rounds):
         return

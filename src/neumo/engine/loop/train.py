@@ -76,7 +76,7 @@ class TrainResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class Updater:
     """One optimizer of a training: what it updates with, at which rate, and what it needs of a batch.
 
     `feeds` says which of the values that are read it takes, `flags` where its loss, among the wanted values,
@@ -97,16 +97,16 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """An update within a step: by which part, at which factor of its rates, and its place in the step."""
+    """An update within a step: by whom, at which factor of its rates, and its place in the step."""
 
-    part: Part
+    updater: Updater
     factor: float
     place: int
 
     @property
     def rate(self) -> float:
         """The learning rate."""
-        return self.part.lr * self.factor
+        return self.updater.lr * self.factor
 
 
 @dataclass(kw_only=True)
@@ -115,7 +115,7 @@ class Training:
 
     session: Session
     trainer: TrainedState
-    parts: Sequence[Part]
+    updaters: Sequence[Updater]
     cycle: Cycle
     source: DataSource
     reader: Reader
@@ -269,11 +269,11 @@ class Training:
         turns: list[_Turn] = []
         for place, n in enumerate(numbers):
             updates = self.cycle.updates(n, before=step) + numbers[:place].count(n)
-            turns.append(_Turn(self.parts[n], self.parts[n].factor(updates), place))
+            turns.append(_Turn(self.updaters[n], self.updaters[n].factor(updates), place))
         return turns
 
     def _update(self, turn: _Turn, window: Sequence[Batch], reference: float) -> Update:
-        trainer = turn.part.trainer
+        trainer = turn.updater.trainer
         signals = [float(bool(self.run.asked)), float(sum(bool(batch.items) for batch in window))]
         self._accumulate(turn, window, reference)
         times = self._watch.ready(trainer.ready) if not turn.place else []
@@ -286,26 +286,26 @@ class Training:
     def _take_down(self, turns: Sequence[_Turn], updates: Sequence[Update], window: Sequence[Batch]) -> None:
         """Record what the updates of a step came to."""
         run = self.run
-        last = {turn.part.name: update for turn, update in zip(turns, updates, strict=True)}
+        last = {turn.updater.name: update for turn, update in zip(turns, updates, strict=True)}
         run.loss = sum(update.loss for update in last.values())
         run.norm = max(update.norm for update in updates)
         run.skipped = next((update.skipped for update in updates if update.skipped), "")
         run.figures = {
-            f"{what}.{turn.part.name}": value
+            f"{what}.{turn.updater.name}": value
             for turn in turns
-            if turn.part.name
+            if turn.updater.name
             for what, value in (
-                ("loss", last[turn.part.name].loss),
+                ("loss", last[turn.updater.name].loss),
                 ("lr", turn.rate),
-                ("norm", last[turn.part.name].norm),
+                ("norm", last[turn.updater.name].norm),
             )
         }
         self.losses.append(run.loss)
         for turn, update in zip(turns, updates, strict=True):
             if update.skipped not in ("", "empty"):
-                self._bad_step(update, window, turn.part.name)
+                self._bad_step(update, window, turn.updater.name)
             elif not update.skipped:
-                run.tally.add_good(update.loss, turn.part.name)
+                run.tally.add_good(update.loss, turn.updater.name)
                 self._spare = next((batch for batch in window if batch.items), self._spare)
 
     def _accumulate(self, turn: _Turn, window: Sequence[Batch], reference: float) -> None:
@@ -319,16 +319,16 @@ class Training:
             run.current = Current(computed.feeds, computed.items, seed)
             if not turn.place:
                 run.tell("on_batch_start")
-            with _explaining(turn.part.trainer):
-                values = turn.part.trainer.accumulate(
-                    turn.part.taken(computed.feeds),
+            with _explaining(turn.updater.trainer):
+                values = turn.updater.trainer.accumulate(
+                    turn.updater.taken(computed.feeds),
                     seed=seed,
                     weight=float(len(batch.items)),
                     reference=reference,
                     last=number == len(window) - 1,
                 )
             if batch.items:
-                self._flagged += [(values[position], batch.items) for position in turn.part.flags]
+                self._flagged += [(values[position], batch.items) for position in turn.updater.flags]
                 if len(self._flagged) >= _FLAGS_KEPT:
                     self._read_flags()
 
@@ -424,7 +424,7 @@ class Training:
 
         Raises `DataError` where that is every utterance of a whole epoch: a loss of 0 would look learned.
         """
-        if not any(part.flags for part in self.parts):
+        if not any(each.flags for each in self.updaters):
             return
         self._read_flags()
         everyone = together(self.run.world, [self._infeasible, self._flags_read])

@@ -13,8 +13,8 @@ from neumo.engine.backend import Session
 from neumo.engine.checks.preflight import data_step, infeasible_flags, listed, loss_count
 from neumo.engine.checks.verify import Verify
 from neumo.engine.passes.one_pass import Pass
+from neumo.engine.passes.shared_pass import Computed
 from neumo.engine.plan import compile_plan
-from neumo.engine.processes.divided import Computed
 from neumo.engine.processes.workers import Workers
 from neumo.engine.processes.world import World, share_trouble
 from neumo.types import ConfigError, GraphError, Loss

@@ -9,8 +9,8 @@ from neumo.engine.checks.preflight import data_step
 from neumo.engine.checks.verify import make_guards
 from neumo.engine.passes.infer_cache import check_flags, infer_and_keep, infer_from_cache
 from neumo.engine.passes.one_pass import Pass, run_program
+from neumo.engine.passes.shared_pass import Computed
 from neumo.engine.plan import Plan, compile_plan
-from neumo.engine.processes.divided import Computed
 from neumo.types.errors import ConfigError, GraphError, did_you_mean
 
 if TYPE_CHECKING:

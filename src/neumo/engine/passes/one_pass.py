@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from neumo.engine.backend import Program, Reader, Session
 from neumo.engine.checks.verify import Verify, make_guards
+from neumo.engine.passes.shared_pass import Computed, own_turns, use_in_order
 from neumo.engine.plan import Plan
-from neumo.engine.processes.divided import Computed, own_turns, use_in_order
 from neumo.engine.processes.workers import Workers
 
 if TYPE_CHECKING:

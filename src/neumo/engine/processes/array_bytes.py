@@ -69,18 +69,18 @@ def unpack_arrays(data: bytes | memoryview) -> list[Any]:
     return arrays
 
 
-def pack_parts(parts: Sequence[bytes]) -> bytes:
+def pack_several(parts: Sequence[bytes]) -> bytes:
     """Join several byte strings so that they can be told apart again.
 
-    >>> [bytes(part) for part in unpack_parts(pack_parts([b"ab", b"", b"c"]))]
+    >>> [bytes(part) for part in unpack_several(pack_several([b"ab", b"", b"c"]))]
     [b'ab', b'', b'c']
     """
     sizes = [len(part).to_bytes(_LENGTH, "little") for part in parts]
     return b"".join([len(parts).to_bytes(_LENGTH, "little"), *sizes, *parts])
 
 
-def unpack_parts(data: bytes) -> list[memoryview]:
-    """Take apart what `pack_parts` has joined."""
+def unpack_several(data: bytes) -> list[memoryview]:
+    """Take apart what `pack_several` has joined."""
     view = memoryview(data)
     numbers = [
         int.from_bytes(view[at : at + _LENGTH], "little")

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from neumo.backends.torch.execute import TorchProgram
-from neumo.backends.torch.parallel.strategy import Arrays, whole_files
+from neumo.backends.torch.parallel.parallelism import Arrays, whole_files
 from neumo.engine.checkpoints.store import Writer
 
 

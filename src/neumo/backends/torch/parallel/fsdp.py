@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from neumo.backends.torch.execute import TorchProgram
+from neumo.backends.torch.parallel.parallelism import Arrays, whole_files
 from neumo.backends.torch.parallel.sharded_files import write_shards
 from neumo.backends.torch.parallel.shards import gather, whole
-from neumo.backends.torch.parallel.strategy import Arrays, whole_files
 from neumo.engine.checkpoints.store import Writer
 from neumo.engine.processes.strategies import FSDP
 from neumo.engine.processes.world import World
@@ -56,42 +56,42 @@ class FullySharded:
         }
         paths = _chosen(held, strategy.shard)
         _check(held, paths)
-        self._before = [_Before.of(part) for module in held.values() for part in module.modules()]
+        self._before = [_Before.of(layer) for module in held.values() for layer in module.modules()]
         self._roots = list(held.values())
-        self._parts = self._split(paths, world, device)
+        self._units = self._split(paths, world, device)
 
     def _split(self, paths: Mapping[str, nn.Module], world: World, device: torch.device) -> list[Any]:
-        """Shard the parts, those that are deepest inside first."""
+        """Shard the units, those that are deepest inside first."""
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
         if device.type == "cuda":
             torch.cuda.set_device(device)
         mesh = init_device_mesh(device.type, (world.size,))
-        parts = [paths[path] for path in sorted(paths, key=lambda path: -path.count("."))]
+        units = [paths[path] for path in sorted(paths, key=lambda path: -path.count("."))]
         for before in self._before:
             before.make_plain()
         self._handles: list[RemovableHandle] = []
-        for part in parts:
-            self._handles.append(part.register_forward_hook(_own_memory))
-            policy = MixedPrecisionPolicy(reduce_dtype=_reduced_in(part))
+        for unit in units:
+            self._handles.append(unit.register_forward_hook(_own_memory))
+            policy = MixedPrecisionPolicy(reduce_dtype=_reduced_in(unit))
             try:
-                fully_shard(part, mesh=mesh, reshard_after_forward=self._reshard, mp_policy=policy)
+                fully_shard(unit, mesh=mesh, reshard_after_forward=self._reshard, mp_policy=policy)
             except Exception as error:  # whatever it is that torch does not shard: in all processes
                 self._restore()
-                raise _not_sharded(part, error) from error
+                raise _not_sharded(unit, error) from error
         for before in self._before:
             before.free()
-        sharded: list[Any] = parts
-        for part in sharded:  # once, so that the memory of the parts is settled before anybody looks at it
-            part.unshard()
-            part.reshard()
+        sharded: list[Any] = units
+        for unit in sharded:  # once, so that the memory of the units is settled before anybody looks at it
+            unit.unshard()
+            unit.reshard()
         return sharded
 
     @contextmanager
     def turn(self, last: bool) -> Iterator[None]:
         """Exchange gradients in the backward pass of the last batch of a step only."""
-        if not self._parts:
+        if not self._units:
             raise BackendError(
                 "the weights of this training are whole again: another one has begun",
                 code="shard",
@@ -124,27 +124,27 @@ class FullySharded:
 
         All processes enter it together.
         """
-        for part in self._parts:
-            part.set_reshard_after_forward(False, recurse=False)
-            part.unshard()
+        for unit in self._units:
+            unit.set_reshard_after_forward(False, recurse=False)
+            unit.unshard()
         try:
             yield
         finally:
-            for part in self._parts:
-                part.reshard()
-                part.set_reshard_after_forward(self._reshard, recurse=False)
+            for unit in self._units:
+                unit.reshard()
+                unit.set_reshard_after_forward(self._reshard, recurse=False)
 
     def close(self) -> None:
         """Make the modules whole and plain again, in all processes; they call it together."""
-        if not self._parts:
+        if not self._units:
             return
         seen: dict[int, Tensor] = {}
-        for part in self._parts:
-            part.reshard()
+        for unit in self._units:
+            unit.reshard()
         for before in self._before:
             before.gather(seen)
         self._restore()
-        self._parts, self._roots = [], []
+        self._units, self._roots = [], []
 
     def _restore(self) -> None:
         for handle in self._handles:
@@ -232,15 +232,15 @@ def _chosen(modules: Mapping[str, nn.Module], patterns: Sequence[str]) -> dict[s
     return {**found, **_of_other_dtype(every, found)}
 
 
-def _of_other_dtype(every: Mapping[str, nn.Module], parts: Mapping[str, nn.Module]) -> dict[str, nn.Module]:
-    """Find the layers that keep their weights in another dtype than most of their part, as norms may: torch
+def _of_other_dtype(every: Mapping[str, nn.Module], units: Mapping[str, nn.Module]) -> dict[str, nn.Module]:
+    """Find the layers that keep their weights in another dtype than most of their unit, as norms may: torch
     gathers weights of one dtype only, so each of them is gathered by itself.
     """
     found: dict[str, nn.Module] = {}
     for path, layer in every.items():
         own = {weight.dtype for weight in layer.parameters(recurse=False)}
-        owner = max((each for each in parts if f"{path}.".startswith(f"{each}.") or not each), key=len)
-        if path not in parts and own and own != {_usual_dtype(parts[owner])}:
+        owner = max((each for each in units if f"{path}.".startswith(f"{each}.") or not each), key=len)
+        if path not in units and own and own != {_usual_dtype(units[owner])}:
             found[path] = layer
     return found
 
@@ -278,7 +278,7 @@ def _check_lists(paths: Mapping[str, nn.Module]) -> None:
 
 
 def _check(modules: Mapping[str, nn.Module], paths: Mapping[str, nn.Module]) -> None:
-    """Refuse what cannot be sharded: lists without a forward, scalars, and weights that two parts share."""
+    """Refuse what cannot be sharded: lists without a forward, scalars, and weights that two units share."""
     _check_lists(paths)
     owners: dict[int, tuple[str, str]] = {}
     for name, module in modules.items():
@@ -291,8 +291,8 @@ def _check(modules: Mapping[str, nn.Module], paths: Mapping[str, nn.Module]) -> 
                     fixes=["give it the shape (1,)", "strategy=DDP()"],
                 )
             owner = max((each for each in paths if f"{path}.".startswith(f"{each}.") or not each), key=len)
-            first, part = owners.setdefault(id(weight), (path, owner))
-            if part != owner:
+            first, unit = owners.setdefault(id(weight), (path, owner))
+            if unit != owner:
                 raise _tied(first, path)
 
 
@@ -305,9 +305,9 @@ def _tied(one: str, two: str) -> BackendError:
     )
 
 
-def _not_sharded(part: nn.Module, error: Exception) -> BackendError:
+def _not_sharded(unit: nn.Module, error: Exception) -> BackendError:
     return BackendError(
-        f"{type(part).__name__} cannot be sharded: {error}", code="shard", fixes=["strategy=DDP()"]
+        f"{type(unit).__name__} cannot be sharded: {error}", code="shard", fixes=["strategy=DDP()"]
     )
 
 

@@ -10,26 +10,26 @@ import torch
 from torch import Tensor
 
 
-def in_parts(value: Tensor) -> bool:
+def is_sharded(value: Tensor) -> bool:
     """Say whether other processes hold the rest of a tensor.
 
-    >>> in_parts(torch.zeros(2))
+    >>> is_sharded(torch.zeros(2))
     False
     """
     room: Any = sys.modules.get("torch.distributed.tensor")  # slow to import, and imported by whoever shards
     return room is not None and isinstance(value, room.DTensor)
 
 
-def own_part(value: Tensor) -> Tensor:
+def own_shard(value: Tensor) -> Tensor:
     """Give the part of a tensor that is here, in the same memory; it may be empty."""
     held: Any = value
-    return held.to_local() if in_parts(value) else value
+    return held.to_local() if is_sharded(value) else value
 
 
 def whole(value: Tensor) -> Tensor:
     """Bring a tensor together; all processes call it, and all get it."""
     held: Any = value
-    return held.full_tensor() if in_parts(value) else value
+    return held.full_tensor() if is_sharded(value) else value
 
 
 def gather(tensors: Mapping[str, Tensor], *, first: bool) -> dict[str, Tensor]:
@@ -45,12 +45,12 @@ def gather(tensors: Mapping[str, Tensor], *, first: bool) -> dict[str, Tensor]:
     return found
 
 
-def divided(value: Tensor, like: Tensor) -> Tensor:
+def sharded(value: Tensor, like: Tensor) -> Tensor:
     """Keep of a whole tensor the part that belongs beside `like`; of another shape it is kept whole.
 
     Every process has the same `value`, so nothing is exchanged.
     """
-    if in_parts(value) or not in_parts(like):
+    if is_sharded(value) or not is_sharded(like):
         return value
     from torch.distributed.tensor import Replicate, distribute_tensor
 
@@ -62,7 +62,7 @@ def divided(value: Tensor, like: Tensor) -> Tensor:
 
 def room_for(shape: torch.Size, dtype: torch.dtype, like: Tensor | None) -> Tensor:
     """Make an uninitialised tensor: in parts beside a `like` of its shape, else whole and on the CPU."""
-    if like is not None and in_parts(like) and like.shape == shape:
+    if like is not None and is_sharded(like) and like.shape == shape:
         return torch.empty_like(like.detach(), dtype=dtype)
     return torch.empty(shape, dtype=dtype)
 
@@ -70,4 +70,4 @@ def room_for(shape: torch.Size, dtype: torch.dtype, like: Tensor | None) -> Tens
 @torch.no_grad()
 def put(target: Tensor, value: Tensor) -> None:
     """Copy values into a tensor; either may be in parts."""
-    own_part(target).copy_(own_part(divided(value, target)))
+    own_shard(target).copy_(own_shard(sharded(value, target)))

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from neumo.backends.torch.parallel.shards import own_part, put
+from neumo.backends.torch.parallel.shards import own_shard, put
 from neumo.backends.torch.parallel.statistics import copy_all
 from neumo.backends.torch.save import seen_as, twins
 from neumo.engine.updates.optimizers import EMA
@@ -38,12 +38,12 @@ class Average:
             self.tensors[name] = seen_as(self.tensors[first], live[name], live[first])
         floating = [name for name in own if live[name].is_floating_point()]
         # Each process averages the parts that it has: what follows is number by number.
-        self._live = [own_part(live[name].detach()) for name in floating]
-        self._mean = [own_part(self.tensors[name]) for name in floating]
+        self._live = [own_shard(live[name].detach()) for name in floating]
+        self._mean = [own_shard(self.tensors[name]) for name in floating]
         counters = [name for name in own if name not in floating]
         self._counters = [self.tensors[name] for name in counters], [live[name] for name in counters]
         self._exact: list[Tensor] = []  # averages as they were, while weights of half precision hold them
-        self._pairs = [(own_part(self.tensors[name]), own_part(live[name].detach())) for name in own]
+        self._pairs = [(own_shard(self.tensors[name]), own_shard(live[name].detach())) for name in own]
 
     @torch.no_grad()
     def update(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from neumo.backends.torch.parallel.shards import own_part
+from neumo.backends.torch.parallel.shards import own_shard
 
 
 @torch.no_grad()
@@ -27,7 +27,7 @@ def describe_gradients(weights: Mapping[str, Tensor]) -> tuple[dict[str, float],
     for name, weight in weights.items():
         if weight.grad is None:
             continue
-        square = float(own_part(weight.grad).to(torch.float64).pow(2).sum())
+        square = float(own_shard(weight.grad).to(torch.float64).pow(2).sum())
         module = name.partition(".")[0]
         squares[module] = squares.get(module, 0.0) + square
         if square - square != 0.0:

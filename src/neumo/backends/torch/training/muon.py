@@ -47,16 +47,16 @@ class Joined(torch.optim.Optimizer):
     (0.0, 0.5)
     """
 
-    def __init__(self, parts: Sequence[torch.optim.Optimizer]) -> None:
-        self.parts = list(parts)
-        super().__init__([group for part in parts for group in part.param_groups], {})
-        for part in self.parts:
-            part.state = self.state
+    def __init__(self, optimizers: Sequence[torch.optim.Optimizer]) -> None:
+        self.optimizers = list(optimizers)
+        super().__init__([group for each in optimizers for group in each.param_groups], {})
+        for each in self.optimizers:
+            each.state = self.state
 
     @torch.no_grad()  # torch declares two overloads of step, which one signature cannot override
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """Let each part update its weights."""
+        """Let each of them update its weights."""
         loss = None if closure is None else closure()
-        for part in self.parts:
-            part.step()
+        for each in self.optimizers:
+            each.step()
         return loss

@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from neumo.backends.torch.parallel.shards import divided, in_parts
+from neumo.backends.torch.parallel.shards import is_sharded, sharded
 from neumo.backends.torch.training.lamb import TorchLAMB
 from neumo.backends.torch.training.muon import Joined, build_muon
 from neumo.backends.torch.training.novograd import TorchNovoGrad
@@ -97,7 +97,7 @@ def _build(spec: Plain, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
             groups, lr=spec.lr, betas=spec.betas, eps=spec.eps, amsgrad=spec.amsgrad, **fused
         )
     if isinstance(spec, SGD):
-        if any(in_parts(weight) for group in groups for weight in group["params"]):
+        if any(is_sharded(weight) for group in groups for weight in group["params"]):
             fused = {}  # which torch has not got for parts of weights
         return torch.optim.SGD(groups, lr=spec.lr, momentum=spec.momentum, nesterov=spec.nesterov, **fused)
     if isinstance(spec, Adafactor):
@@ -112,12 +112,12 @@ def start_momentum(optimizer: torch.optim.Optimizer) -> None:
 
     Weights may get their first gradient late, and the fused SGD of torch makes the buffers of all or of none.
     """
-    for part in optimizer.parts if isinstance(optimizer, Joined) else [optimizer]:
-        if not isinstance(part, torch.optim.SGD) or not part.defaults["momentum"]:
+    for each in optimizer.optimizers if isinstance(optimizer, Joined) else [optimizer]:
+        if not isinstance(each, torch.optim.SGD) or not each.defaults["momentum"]:
             continue
-        for weight in (weight for group in part.param_groups for weight in group["params"]):
-            if part.state[weight].get("momentum_buffer") is None:
-                part.state[weight]["momentum_buffer"] = torch.zeros_like(weight)
+        for weight in (weight for group in each.param_groups for weight in group["params"]):
+            if each.state[weight].get("momentum_buffer") is None:
+                each.state[weight]["momentum_buffer"] = torch.zeros_like(weight)
 
 
 def _groups(parameters: Mapping[str, nn.Parameter], settings: Mapping[str, Setting]) -> list[dict[str, Any]]:
@@ -210,7 +210,7 @@ def load_optimizer(
             optimizer.state[weight][entry] = value.to(device, copy=True)
         else:
             dtype = _state_dtype(value, weight)
-            optimizer.state[weight][entry] = divided(value, weight).to(weight.device, dtype, copy=True)
+            optimizer.state[weight][entry] = sharded(value, weight).to(weight.device, dtype, copy=True)
     start_momentum(optimizer)
 
 

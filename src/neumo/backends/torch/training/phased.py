@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from neumo.backends.torch.device import Place
 from neumo.backends.torch.execute import TorchProgram
+from neumo.backends.torch.parallel.parallelism import whole_files
 from neumo.backends.torch.parallel.statistics import Statistics
-from neumo.backends.torch.parallel.strategy import whole_files
 from neumo.backends.torch.parallel.sync_norm import SyncedNorms
 from neumo.backends.torch.save import load_state, read_arrays, state_of
 from neumo.backends.torch.training.hold import without_gradient
@@ -66,7 +66,7 @@ class PhaseTrainer(TorchTrainer):
         self, feeds: Sequence[Any], *, seed: int, weight: float, reference: float, last: bool
     ) -> Sequence[Any]:
         """Add the gradient of one batch to that of the step; returns the wanted values of the plan."""
-        if not self._parts:
+        if not self._batch_losses:
             self._foreign.keep()
         with without_gradient(self._others):
             return super().accumulate(feeds, seed=seed, weight=weight, reference=reference, last=last)
@@ -113,66 +113,68 @@ class PhasedTrainer:
             )
         self.modules = modules
         _check_trained(modules, setups)
-        self.parts = {
+        self.trainers = {
             name: PhaseTrainer(name, program, modules, place, setups[name], world, strategy, synced)
             for name, program in programs.items()
         }
-        self.notes = _shared_notes(self.parts)
+        self.notes = _shared_notes(self.trainers)
 
     def hold(self, names: Collection[str]) -> None:
         """Keep weights, by `module.name`, as they are until this is called again without them."""
-        for part in self.parts.values():
-            part.hold(names)
+        for trainer in self.trainers.values():
+            trainer.hold(names)
 
     def writers(self, folder: Path) -> dict[str, Writer]:
         """Return what writes each array file of a checkpoint in this folder, by file name."""
         state = state_of(self.modules)
         arrays: dict[str, Mapping[str, Tensor]] = {WEIGHTS: state}
-        for name, part in self.parts.items():
-            arrays[_file(name)] = optimizer_tensors(part.optimizer, part.parameters)
-        averages = [part.average.tensors for part in self.parts.values() if part.average is not None]
+        for name, trainer in self.trainers.items():
+            arrays[_file(name)] = optimizer_tensors(trainer.optimizer, trainer.parameters)
+        averages = [
+            trainer.average.tensors for trainer in self.trainers.values() if trainer.average is not None
+        ]
         if averages:
             arrays[AVERAGE] = {**state, **{key: value for each in averages for key, value in each.items()}}
         return whole_files(arrays)
 
     def scalars(self) -> dict[str, Any]:
         """Return what is not an array, ready for JSON."""
-        return {"phases": {name: part.scalars() for name, part in self.parts.items()}}
+        return {"phases": {name: trainer.scalars() for name, trainer in self.trainers.items()}}
 
     def load(self, folder: Path, scalars: Mapping[str, Any]) -> None:
         """Go on from the files of a checkpoint."""
         before = list(scalars.get("phases", ()))
-        if before != list(self.parts):
+        if before != list(self.trainers):
             was = f"with phases {', '.join(before)}" if before else "with one optimizer"
             raise BackendError(
-                f"{folder.name} was trained {was}, not with phases {', '.join(self.parts)}",
+                f"{folder.name} was trained {was}, not with phases {', '.join(self.trainers)}",
                 code="resume",
                 where=str(folder),
                 fixes=["train with the same phases", "resume='never' starts anew"],
             )
         state = state_of(self.modules)
         tensors = read_arrays(folder, WEIGHTS, state.get)
-        for name, part in self.parts.items():
-            part.check_trained(folder, scalars["phases"][name]["trained"])
+        for name, trainer in self.trainers.items():
+            trainer.check_trained(folder, scalars["phases"][name]["trained"])
         load_state(self.modules, tensors)
-        for name, part in self.parts.items():
-            part.load_progress(folder, scalars["phases"][name], _file(name))
+        for name, trainer in self.trainers.items():
+            trainer.load_progress(folder, scalars["phases"][name], _file(name))
 
     def averaged(self) -> AbstractContextManager[None]:
         """Put averaged weights in the place of the trained ones for a while, in the phases that have some."""
-        return _all_averaged(list(self.parts.values()))
+        return _all_averaged(list(self.trainers.values()))
 
     def finish(self) -> None:
         """Leave the averaged weights, if there are any, in the modules for good."""
-        for part in self.parts.values():
-            part.finish()
+        for trainer in self.trainers.values():
+            trainer.finish()
 
 
 @contextmanager
-def _all_averaged(parts: Sequence[TorchTrainer]) -> Iterator[None]:
+def _all_averaged(trainers: Sequence[TorchTrainer]) -> Iterator[None]:
     with ExitStack() as stack:
-        for part in parts:
-            stack.enter_context(part.averaged())
+        for trainer in trainers:
+            stack.enter_context(trainer.averaged())
         yield
 
 
@@ -203,19 +205,19 @@ def _check_trained(modules: Mapping[str, nn.Module], setups: Mapping[str, Traini
     )
 
 
-def _shared_notes(parts: Mapping[str, PhaseTrainer]) -> list[str]:
+def _shared_notes(trainers: Mapping[str, PhaseTrainer]) -> list[str]:
     """Say which weights several phases train, which is allowed; raises `ConfigError` if both average them."""
     notes: list[str] = []
-    names = list(parts)
+    names = list(trainers)
     for at, one in enumerate(names):
         for other in names[at + 1 :]:
-            known = {id(weight) for weight in parts[one].parameters.values()}
-            shared = [full for full, weight in parts[other].parameters.items() if id(weight) in known]
+            known = {id(weight) for weight in trainers[one].parameters.values()}
+            shared = [full for full, weight in trainers[other].parameters.items() if id(weight) in known]
             if shared:
                 homes = ", ".join(dict.fromkeys(full.partition(".")[0] for full in shared))
                 notes.append(f"phases {one!r} and {other!r} both train {homes}")
-            both = parts[one].average is not None and parts[other].average is not None
-            twice = [module for module in parts[one].modules if module in parts[other].modules]
+            both = trainers[one].average is not None and trainers[other].average is not None
+            twice = [module for module in trainers[one].modules if module in trainers[other].modules]
             if both and twice:
                 raise ConfigError(
                     f"phases {one!r} and {other!r} both average {twice[0]!r}, which has one average",

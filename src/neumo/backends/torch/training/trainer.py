@@ -16,8 +16,8 @@ from neumo.backends.torch.device import Place
 from neumo.backends.torch.execute import TorchProgram
 from neumo.backends.torch.parallel.ddp import DataParallel
 from neumo.backends.torch.parallel.fsdp import FullySharded
+from neumo.backends.torch.parallel.parallelism import Parallelism, SingleProcess
 from neumo.backends.torch.parallel.statistics import Shared, Statistics
-from neumo.backends.torch.parallel.strategy import Division, Undivided
 from neumo.backends.torch.parallel.sync_norm import SyncedNorms
 from neumo.backends.torch.parallel.world import is_about_others, others_lost
 from neumo.backends.torch.save import load_state, read_arrays, state_of
@@ -47,7 +47,7 @@ OPTIMIZER: Final = "optimizer"
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _BatchLoss:
     """What a batch adds to a step: its mean loss, and how many things that is the mean over."""
 
     loss: Tensor
@@ -83,7 +83,7 @@ class TorchTrainer:
         self._loss = wanted.index(setup.loss)
         self._count = wanted.index(setup.count) if setup.count is not None else None
         self._synced = synced
-        self.division = divide(program, modules, place, world, strategy, setup.optimizer)
+        self.parallelism = choose_parallelism(program, modules, place, world, strategy, setup.optimizer)
         self.parameters = trainable_weights(modules)
         self.optimizer = build_optimizer(setup.optimizer, self.parameters, modules)
         self._weights = list(self.parameters.values())
@@ -93,7 +93,7 @@ class TorchTrainer:
         self.scaler = make_scaler(place, setup.loss_scale)
         self.ready = time.perf_counter()
         self._needs_grad_checked = False
-        self._parts: list[_Part] = []
+        self._batch_losses: list[_BatchLoss] = []
         self._held: list[nn.Parameter] = []
         self._reference = 1.0
 
@@ -101,25 +101,25 @@ class TorchTrainer:
         self, feeds: Sequence[Any], *, seed: int, weight: float, reference: float, last: bool
     ) -> Sequence[Any]:
         """Add the gradient of one batch to that of the step; returns the wanted values of the plan."""
-        if not self._parts:
+        if not self._batch_losses:
             self.statistics.keep()
         elif self.program.records:
             raise _several_recorded()
         if self._synced is not None:
             self._synced.counted = bool(weight)
         reseed(self.place.device, seed)
-        with self.place.float32(), self.division.turn(last), self._traces(bool(weight)):
+        with self.place.float32(), self.parallelism.turn(last), self._traces(bool(weight)):
             wanted = self._forward(feeds)
             loss: Tensor = faults.spoil(wanted[self._loss])
             if not self._needs_grad_checked:
                 self._check(loss)
             amount = self._amount(wanted, weight)
-            alone = last and not self._parts and self.world.size == 1
+            alone = last and not self._batch_losses and self.world.size == 1
             self._reference = 0.0 if alone else reference
             share = loss if alone else loss * (amount / reference)
             self.ready = time.perf_counter()  # from here on it may wait for the others
             self.scaler.scale(share).backward()
-        self._parts.append(_Part(loss.detach(), amount))
+        self._batch_losses.append(_BatchLoss(loss.detach(), amount))
         wanted[self._loss] = None  # frees the graph of the backward pass
         return wanted
 
@@ -129,9 +129,9 @@ class TorchTrainer:
 
     def _forward(self, feeds: Sequence[Any]) -> list[Any]:
         if not self._held or self.world.size > 1:  # DistributedDataParallel waits for every gradient
-            return self.division(feeds)
+            return self.parallelism(feeds)
         with without_gradient(self._held):
-            return self.division(feeds)
+            return self.parallelism(feeds)
 
     def hold(self, names: Collection[str]) -> None:
         """Keep weights, by `module.name`, as they are until this is called again without them."""
@@ -159,13 +159,13 @@ class TorchTrainer:
             weight.grad = None  # an optimizer passes over such weights: no decay, no moments
         self.scaler.unscale_(self.optimizer)
         gradients = [weight.grad for weight in self._weights if weight.grad is not None]
-        losses, amounts, size = self._numbers(self.division.norm(gradients))
-        parts = zip(losses, amounts, strict=True)
-        total = sum(loss * amount for loss, amount in parts if amount or not _finite(loss))
+        losses, amounts, size = self._numbers(self.parallelism.norm(gradients))
+        pairs = zip(losses, amounts, strict=True)
+        total = sum(loss * amount for loss, amount in pairs if amount or not _finite(loss))
         mine = sum(amounts)
         total, amount, *signals = self.world.sum([total, mine, *signals], "the loss of a step")
         # Only now times the number of processes: before, it would decide which steps overflow in fp16.
-        post = self.division.factor * self._reference / amount if self._reference and amount else 1.0
+        post = self.parallelism.factor * self._reference / amount if self._reference and amount else 1.0
         value, norm = total / amount if amount else total, size * post
         skipped = self._skipped(value, norm) or ("" if amount else "empty")
         broken: tuple[dict[str, float], str] = ({}, "")
@@ -180,16 +180,18 @@ class TorchTrainer:
             self.scaler.update(self.scaler.get_scale() if skipped in ("loss", "empty") else None)
         for weight in self._weights:  # as zero_grad does, which takes twenty times as long
             weight.grad = None
-        self._parts.clear()
+        self._batch_losses.clear()
         return Update(value, norm, skipped, losses, signals, *broken)
 
     def _numbers(self, norm: Tensor) -> tuple[list[float], list[float], float]:
         """Bring losses, weights and the norm to the host, in the one place where it waits for the device."""
-        counted = [part.weight for part in self._parts if isinstance(part.weight, Tensor)]
-        numbers = self._on_host([*(part.loss for part in self._parts), *counted, norm])
+        counted = [batch.weight for batch in self._batch_losses if isinstance(batch.weight, Tensor)]
+        numbers = self._on_host([*(batch.loss for batch in self._batch_losses), *counted, norm])
         size = numbers.pop()
-        losses, rest = numbers[: len(self._parts)], iter(numbers[len(self._parts) :])
-        weights = [next(rest) if isinstance(part.weight, Tensor) else part.weight for part in self._parts]
+        losses, rest = numbers[: len(self._batch_losses)], iter(numbers[len(self._batch_losses) :])
+        weights = [
+            next(rest) if isinstance(batch.weight, Tensor) else batch.weight for batch in self._batch_losses
+        ]
         return losses, weights, size
 
     def _on_host(self, values: Sequence[Tensor]) -> list[float]:
@@ -247,7 +249,7 @@ class TorchTrainer:
         }
         if self.average is not None:
             arrays[AVERAGE] = self.average.tensors
-        return self.division.writers(arrays, folder)
+        return self.parallelism.writers(arrays, folder)
 
     def explain(self, error: Exception) -> Exception:
         """Turn an error of a step into one that says what failed: a module, or another process."""
@@ -320,22 +322,22 @@ class TorchTrainer:
         """Leave the averaged weights, if there are any, in the modules for good, which are whole again."""
         if self.average is not None:
             self.average.swap()
-        self.division.close()
+        self.parallelism.close()
         if self._synced is not None:
             self._synced.undo()
 
 
-def divide(
+def choose_parallelism(
     program: TorchProgram,
     modules: Mapping[str, nn.Module],
     place: Place,
     world: World,
     strategy: Strategy | None,
     optimizer: Optimizer,
-) -> Division:
+) -> Parallelism:
     """Divide the training of a program among the processes; raises `BackendError` where that cannot be."""
     if world.size == 1:
-        return Undivided(program)
+        return SingleProcess(program)
     if isinstance(strategy, FSDP):
         return FullySharded(program, modules, strategy, world, place.device, optimizer)
     return DataParallel(program, trainable_weights(modules).values(), world.size)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from neumo.engine.processes.array_bytes import pack_arrays, pack_parts, unpack_arrays, unpack_parts
+from neumo.engine.processes.array_bytes import pack_arrays, pack_several, unpack_arrays, unpack_several
 from neumo.engine.processes.world import World, share_trouble
 from neumo.types.errors import BackendError
 
@@ -66,7 +66,7 @@ def use_in_order(
                 trouble = error
         share_trouble(world, trouble, "a pass over the data")
         try:
-            _use_round(world.gather(pack_parts(parts), "results of a pass over the data"), world.size, use)
+            _use_round(world.gather(pack_several(parts), "results of a pass over the data"), world.size, use)
         except Exception as error:
             trouble = error  # of the first process, which the others learn at the next exchange
     share_trouble(world, trouble, "a pass over the data")
@@ -74,15 +74,15 @@ def use_in_order(
 
 def _packed(computed: Computed, names: Sequence[str]) -> bytes:
     items = b",".join(str(item).encode() for item in computed.items)
-    return pack_parts([items, pack_arrays(computed.arrays, names)])
+    return pack_several([items, pack_arrays(computed.arrays, names)])
 
 
 def _use_round(gathered: Sequence[bytes], size: int, use: Callable[[Computed], None]) -> None:
     if not gathered:
         return  # not the first process
-    queues = [unpack_parts(data) for data in gathered]
+    queues = [unpack_several(data) for data in gathered]
     for place in range(sum(map(len, queues))):
-        items, arrays = unpack_parts(bytes(queues[place % size][place // size]))
+        items, arrays = unpack_several(bytes(queues[place % size][place // size]))
         text = bytes(items).decode()
         use(Computed(tuple(int(item) for item in text.split(",") if item), unpack_arrays(arrays)))
 

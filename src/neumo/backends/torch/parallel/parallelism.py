@@ -17,7 +17,7 @@ from neumo.engine.checkpoints.store import Writer
 Arrays = Mapping[str, Mapping[str, Tensor]]  # of a checkpoint, by what they are: "weights", "optimizer"
 
 
-class Division(Protocol):
+class Parallelism(Protocol):
     """Runs the program of a training so that its gradient is the sum over all processes."""
 
     factor: float  # what a gradient is multiplied with to be the sum over the processes
@@ -50,7 +50,7 @@ class Division(Protocol):
         ...
 
 
-class Undivided:
+class SingleProcess:
     """A training in one process."""
 
     factor = 1.0
