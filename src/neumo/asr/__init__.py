@@ -4,6 +4,7 @@ from neumo.asr.blocks import ConvBlock as ConvBlock
 from neumo.asr.blocks import SqueezeExcite as SqueezeExcite
 from neumo.asr.modules import AttentionBeam as AttentionBeam
 from neumo.asr.modules import AttentionGreedy as AttentionGreedy
+from neumo.asr.modules import ConformerEncoder as ConformerEncoder
 from neumo.asr.modules import ConvEncoder as ConvEncoder
 from neumo.asr.modules import CTCHead as CTCHead
 from neumo.asr.modules import CTCLoss as CTCLoss
@@ -27,6 +28,7 @@ __all__ = [
     "AttentionGreedy",
     "CTCHead",
     "CTCLoss",
+    "ConformerEncoder",
     "ConvBlock",
     "ConvEncoder",
     "GreedyCTC",

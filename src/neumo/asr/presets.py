@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from neumo.asr.blocks import ConvBlock, SqueezeExcite
 from neumo.types.errors import ConfigError, did_you_mean
@@ -29,12 +30,7 @@ def preset_blocks(
 
     Raises `ConfigError` for an unknown name.
     """
-    if name not in PRESETS:
-        raise ConfigError(
-            f"there is no encoder preset {name!r}; there are {', '.join(PRESETS)}",
-            code="preset",
-            fixes=did_you_mean(name, PRESETS),
-        )
+    _check_name(name, PRESETS)
     blocks = PRESETS[name]()
     if width is not None:
         blocks = _scaled(blocks, width)
@@ -171,6 +167,50 @@ PRESETS: dict[str, Callable[[], Blocks]] = {
 
 N_MELS: dict[str, int] = dict.fromkeys(("citrinet_256", "citrinet_512", "citrinet_1024"), 80)
 """How many mel bands a preset takes, where these are not 64."""
+
+
+_CONFORMER = {"subsampling": "striding", "stride": 4, "kernel": 31}
+_FASTCONFORMER = {"subsampling": "dw_striding", "subsampling_width": 256, "stride": 8, "kernel": 9}
+
+CONFORMERS: dict[str, dict[str, Any]] = {
+    "conformer_small": {"layers": 16, "width": 176, "heads": 4, **_CONFORMER},
+    "conformer_medium": {"layers": 18, "width": 256, "heads": 4, **_CONFORMER},
+    "conformer_large": {"layers": 18, "width": 512, "heads": 8, **_CONFORMER},
+    "conformer_char": {"layers": 16, "width": 256, "heads": 8, **_CONFORMER},
+    "conformer_transducer_large": {"layers": 17, "width": 512, "heads": 8, **_CONFORMER},
+    "fastconformer_large": {"layers": 17, "width": 512, "heads": 8, **_FASTCONFORMER},
+    "fastconformer_ctc_large": {"layers": 18, "width": 512, "heads": 8, **_FASTCONFORMER},
+    "fastconformer_tdt_large": {"layers": 17, "width": 512, "heads": 8, "n_mels": 128, **_FASTCONFORMER},
+    "fastconformer_xlarge": {"layers": 24, "width": 1024, "heads": 8, **_FASTCONFORMER},
+    "conformer_tiny": {"layers": 4, "width": 96, "heads": 4, **_CONFORMER, "kernel": 15},
+}
+"""Settings of `ConformerEncoder`, those with sub-words unless "char" is said.
+
+The sizes are those of the released models; `fastconformer_xlarge` is that of the paper. "tiny" is for a few
+hours of speech on a laptop.
+"""
+
+
+def conformer_settings(name: str) -> dict[str, Any]:
+    """Give the settings of a published Conformer by name.
+
+    >>> conformer_settings("conformer_small")["width"]
+    176
+
+    Raises `ConfigError` for an unknown name.
+    """
+    _check_name(name, CONFORMERS)
+    return CONFORMERS[name]
+
+
+def _check_name(name: str, presets: Iterable[str]) -> None:
+    names = list(presets)
+    if name not in names:
+        raise ConfigError(
+            f"there is no encoder preset {name!r}; there are {', '.join(names)}",
+            code="preset",
+            fixes=did_you_mean(name, names),
+        )
 
 
 def _scaled(blocks: Blocks, width: int) -> Blocks:

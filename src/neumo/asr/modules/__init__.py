@@ -7,6 +7,7 @@ from neumo.asr.modules.attention import SequenceLoss as SequenceLoss
 from neumo.asr.modules.attention import TransformerDecoder as TransformerDecoder
 from neumo.asr.modules.attention_search import AttentionBeam as AttentionBeam
 from neumo.asr.modules.attention_search import AttentionGreedy as AttentionGreedy
+from neumo.asr.modules.conformer import ConformerEncoder as ConformerEncoder
 from neumo.asr.modules.conv import ConvEncoder as ConvEncoder
 from neumo.asr.modules.ctc import CTCHead as CTCHead
 from neumo.asr.modules.ctc import CTCLoss as CTCLoss
@@ -27,6 +28,7 @@ __all__ = [
     "AttentionGreedy",
     "CTCHead",
     "CTCLoss",
+    "ConformerEncoder",
     "ConvBlock",
     "ConvEncoder",
     "GreedyCTC",

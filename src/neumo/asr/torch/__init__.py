@@ -8,6 +8,7 @@ from neumo.asr.torch.attention_transformer import TransformerDecoder as Transfor
 from neumo.asr.torch.augment import SpecAugment as SpecAugment
 from neumo.asr.torch.augment import SpecCutout as SpecCutout
 from neumo.asr.torch.augment import SpeedPerturb as SpeedPerturb
+from neumo.asr.torch.conformer import ConformerEncoder as ConformerEncoder
 from neumo.asr.torch.ctc import CTCHead as CTCHead
 from neumo.asr.torch.ctc import CTCLoss as CTCLoss
 from neumo.asr.torch.ctc import GreedyCTC as GreedyCTC
@@ -24,6 +25,7 @@ __all__ = [
     "AttentionGreedy",
     "CTCHead",
     "CTCLoss",
+    "ConformerEncoder",
     "ConvEncoder",
     "GreedyCTC",
     "JointNetwork",
