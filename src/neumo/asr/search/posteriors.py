@@ -21,7 +21,7 @@ class Step(NamedTuple):
     candidates, `DUMP` where it is pruned; the blank counts as pruned there, and has its share in `blank`.
     """
 
-    labels: np.ndarray  # (B, K) ids, 0 behind those that there are
+    labels: np.ndarray  # (B, K) ids, the blank's behind those that there are
     probs: np.ndarray  # (B, K), 0 behind those that there are
     blank: np.ndarray  # (B,)
     probs_of: np.ndarray  # (B, V), 0 for what is pruned and for the blank
@@ -61,7 +61,6 @@ class Posteriors:
         best = logs.max(axis=2, initial=-np.inf)
         likely = (logs >= np.minimum(best, least)[:, :, None]) & np.isfinite(logs)
         likely &= frames[:, :, None]
-        likely[:, :, :-1] &= True
         stepped = likely[:, :, :-1].any(axis=2)  # (B, T)
         silent = frames & ~stepped
         steps = stepped.sum(axis=1)
@@ -86,29 +85,31 @@ class Posteriors:
 
     def __iter__(self) -> Iterator[Step]:
         """Yield the steps; utterances that have none left are no longer among their rows."""
-        batch, steps, labels = self.kept.shape
-        self.probs[:, :, -1] = 0.0
-        row_of = np.zeros((batch, steps, labels + 1), dtype=np.int64)
-        counts = self.kept.sum(axis=2)  # (B, S)
+        kept = np.ascontiguousarray(self.kept.transpose(1, 0, 2))  # a step lies together: (S, B, V)
+        steps, batch, labels = kept.shape
+        probs = np.ascontiguousarray(self.probs.transpose(1, 0, 2))
+        probs[:, :, -1] = 0.0
+        row_of = np.zeros((steps, batch, labels + 1), dtype=np.int64)
+        counts = kept.sum(axis=2)  # (S, B)
         widest = int(counts.max(initial=0))
-        listed = np.zeros((batch, steps, widest), dtype=np.int64)
-        rows, label = np.divmod(np.flatnonzero(self.kept), max(labels, 1))
+        listed = np.full((steps, batch, widest), labels, dtype=np.int64)
+        rows, label = np.divmod(np.flatnonzero(kept), max(labels, 1))
         flat = counts.ravel()
         nth = np.arange(len(rows)) - np.repeat(np.cumsum(flat) - flat, flat)  # which of its frame each one is
         listed.reshape(-1)[rows * widest + nth] = label
         row_of.reshape(-1)[rows * (labels + 1) + label] = nth + FIRST
-        chosen = np.zeros((batch, steps, widest))
-        chosen.reshape(-1)[rows * widest + nth] = self.probs[:, :, :-1][self.kept]
+        chosen = np.zeros((steps, batch, widest))
+        chosen.reshape(-1)[rows * widest + nth] = probs[:, :, :-1][kept]
         active = (self.steps[:, None] > np.arange(steps)).sum(axis=0)  # utterances left at each step
-        wide = counts.max(axis=0, initial=0)
+        wide = counts.max(axis=1, initial=0)
         for step, (left, width) in enumerate(zip(active.tolist(), wide.tolist(), strict=True)):
             rested = self.rested[:left, step]
             yield Step(
-                labels=listed[:left, step, :width],
-                probs=chosen[:left, step, :width],
+                labels=listed[step, :left, :width],
+                probs=chosen[step, :left, :width],
                 blank=self.blank[:left, step],
-                probs_of=np.ascontiguousarray(self.probs[:left, step]),
-                row_of=np.ascontiguousarray(row_of[:left, step]),
+                probs_of=probs[step, :left],
+                row_of=row_of[step, :left],
                 rested=rested if rested.any() else None,
             )
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from neumo.asr.search.posteriors import DUMP, FIRST, STAY, Posteriors, Step
 
+_AT_ONCE = 1 << 23  # probabilities that are prepared at once: 300 MB with all that is made of them
 _LEAST = 1e-300  # of the best hypothesis of an utterance; what is below counts as impossible
 
 
@@ -123,9 +124,24 @@ def prefix_beam_search(
     other and its last label. So each remembers the key of what it grew from, and where both are in the beam
     their probabilities are added: a sort of a thousand keys a frame, and no loop over hypotheses.
     """
+    at_once = max(1, _AT_ONCE // max(1, log_probs.shape[1] * log_probs.shape[2]))
+    if len(log_probs) > at_once:
+        found: list[Found] = []
+        for start in range(0, len(log_probs), at_once):
+            part = slice(start, start + at_once)
+            found += prefix_beam_search(
+                log_probs[part],
+                lengths[part],
+                beam=beam,
+                least_label=least_label,
+                least_beam=least_beam,
+                fusion=fusion,
+                n_best=n_best,
+            )
+        return found
     batch, _, labels = log_probs.shape
     posteriors = Posteriors.of(log_probs, lengths, least=least_label)
-    search = _Search(batch, labels, beam, float(np.exp(least_beam)), fusion)
+    search = _Search(batch, labels, beam, max(float(np.exp(least_beam)), _LEAST), fusion)
     for step in posteriors:
         search.step(step)
     found = search.finish(posteriors.log_scale, n_best)
@@ -202,17 +218,14 @@ class _Search:
         beam, (rows, kinds, width) = self.beam, candidates.shape
         each = candidates.reshape(rows, -1)
         best = each.max(axis=1)
-        floor = np.maximum(best * self.least, best * _LEAST)
-        kept = (each >= floor[:, None]) & (each > 0)
+        floor = best * self.least
+        if width == self.limit:  # as many are at least as good as the worst that stays
+            np.maximum(floor, candidates[:, STAY].min(axis=1), out=floor)
+        kept = each >= floor[:, None]
+        index = np.flatnonzero(kept)
         counts = kept.sum(axis=1)
         if counts.max() > self.limit:
-            bar = np.partition(each, each.shape[1] - self.limit, axis=1)[:, each.shape[1] - self.limit]
-            kept &= each >= bar[:, None]
-            counts = kept.sum(axis=1)
-        index = np.flatnonzero(kept)
-        if counts.max() > self.limit:  # equal ones at the bar: the first of them
-            nth = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
-            index, counts = index[nth < self.limit], np.minimum(counts, self.limit)
+            index, counts = self._best(each.reshape(-1), index, counts)
         upper = index // width
         utterance = upper // kinds
         kind = upper - utterance * kinds
@@ -239,6 +252,25 @@ class _Search:
             ):
                 array[grown] = values
         self._settle([blank * scale, label * scale, *arrays], utterance, counts)
+
+    def _best(
+        self, values: np.ndarray, index: np.ndarray, counts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Reduce each utterance to its best candidates; of equal ones at the bar to the first."""
+        rows, most = len(counts), int(counts.max())
+        row = np.repeat(np.arange(rows), counts)
+        place = np.arange(len(index)) + (np.arange(rows) * most - (np.cumsum(counts) - counts)).take(row)
+        laid = np.zeros(rows * most)
+        laid[place] = left = values.take(index)
+        laid = laid.reshape(rows, most)
+        laid.partition(most - self.limit, axis=1)
+        kept = left >= laid[:, most - self.limit].take(row)
+        index, row = index[kept], row[kept]
+        counts = np.bincount(row, minlength=rows)
+        if counts.max() > self.limit:
+            nth = np.arange(len(index)) - (np.cumsum(counts) - counts).take(row)
+            index, counts = index[nth < self.limit], np.minimum(counts, self.limit)
+        return index, counts
 
     def _settle(self, arrays: list[np.ndarray], utterance: np.ndarray, counts: np.ndarray) -> None:
         """Lay hypotheses out in rows of equal width, and find those that grew from one another."""
