@@ -7,7 +7,7 @@ import os
 import unicodedata
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -17,6 +17,7 @@ from neumo.data.containers import sniff
 from neumo.data.cuts import is_cut, line_of_cut
 from neumo.data.fields import BadFields, Fields, extra_fields, read_fields, unknown_note
 from neumo.data.json_lines import Found, Problem, scan, unwrap
+from neumo.data.kaldi import read_kaldi
 from neumo.data.share import SharedArrays
 from neumo.types.errors import DataError, did_you_mean
 
@@ -106,6 +107,11 @@ class Manifest(Sequence[Entry]):
         """Give what the manifest says about durations, float64 [N] in seconds, NaN where it says nothing."""
         return self._arrays["duration"]
 
+    @property
+    def file_numbers(self) -> np.ndarray:
+        """Give the position in `files` of each entry's manifest, int32 [N]."""
+        return self._arrays["file"]
+
     def __len__(self) -> int:
         return len(self._arrays["start"])
 
@@ -180,7 +186,8 @@ def read_manifest(
 ) -> Manifest:
     """Read one or several manifests and check every line.
 
-    JSON lines, a JSON array and lhotse cuts are told apart by their content; each may be gzipped.
+    JSON lines, a JSON array and lhotse cuts are told apart by their content; each may be gzipped. A folder
+    with a wav.scp is read as Kaldi does, without executing commands (`neumo.data.kaldi`).
 
     Relative paths inside are relative to their manifest. `text_field` names another key for the text, such as
     `normalized_text`. Raises `DataError` that lists all faulty lines of all files at once.
@@ -277,8 +284,11 @@ class _Reader:
         self._keys: set[str] = set()
 
     def add_path(self, path: str | Path) -> None:
-        """Read one file."""
+        """Read one file, or a Kaldi folder."""
         place = os.path.expanduser(os.fspath(path))
+        if os.path.isdir(place):
+            self._add_kaldi(place, os.fspath(path))
+            return
         self.add(_read_bytes(place), os.fspath(path), os.path.dirname(os.path.abspath(place)))
 
     def add(self, blob: bytes, name: str, folder: str) -> None:
@@ -295,6 +305,14 @@ class _Reader:
                 self._take(found, number)
         if len(self.columns[0]) + len(self.problems) == before:
             raise DataError(f"manifest {name} has no entries", code="manifest-empty", where=name)
+
+    def _add_kaldi(self, place: str, name: str) -> None:
+        """Read a Kaldi folder: its lines of segments (or wav.scp) become those of a manifest."""
+        found = read_kaldi(place)
+        self.problems += [replace(p, file=p.file.replace(place, name, 1)) for p in found.problems]
+        self.notes |= dict.fromkeys(found.notes)
+        if found.lines or not found.problems:
+            self.add("\n".join(found.lines).encode(), found.name.replace(place, name, 1), place)
 
     def _take(self, found: Found, file: int) -> None:
         try:

@@ -212,7 +212,10 @@ class CrossSource(_Joined):
 
 
 def _indices(source: DataSource) -> set[int]:
-    """The items that take part: all of them are in the batches of an epoch."""
+    """The items that take part; those of an epoch, where a source does not list them."""
+    known = getattr(source, "indices", None)  # with weights, not every item is in every epoch
+    if known is not None:
+        return {int(index) for index in known}
     return {index for batch in source.batches(0) for index in batch}
 
 

@@ -23,6 +23,7 @@ from neumo.data.retry import read_patiently
 from neumo.data.share import SharedArrays
 from neumo.data.source import item_rng
 from neumo.data.text import UNKNOWN_POLICIES, UnknownPolicy
+from neumo.data.weights import check_weights, weigh
 from neumo.types.errors import ConfigError, DataError, did_you_mean
 from neumo.types.vocab import Vocab
 
@@ -68,8 +69,9 @@ class SpeechSource:
 
     Batches: see `Bucketing`; `max_batch_seconds` and `max_batch_tokens` (ids of the texts) bound the padded
     size of a batch, and `bucket_window` is 16 batches when shuffling and else 0, which keeps the order of the
-    manifest. `cache` "memory" keeps decoded samples, once for all workers, if all of them fit into
-    `cache_limit` bytes.
+    manifest. `weights` says how often each of several manifests is seen in an epoch: 2 is twice, 0.5 a half
+    of it, another half the next time; seed and epoch alone decide which. `cache` "memory" keeps decoded
+    samples, once for all workers, if all of them fit into `cache_limit` bytes.
     `perturb(samples, rate, rng)` may change the samples of an item, with random numbers that depend on (seed,
     epoch, index) only.
     """
@@ -99,6 +101,7 @@ class SpeechSource:
         check: Literal["auto", "headers", "files", "off"] = "auto",
         perturb: Perturb | None = None,
         retries: int = 2,
+        weights: Sequence[float] | None = None,
         seed: int = 0,
     ) -> None:
         chosen = {
@@ -123,6 +126,7 @@ class SpeechSource:
         self._on_unknown = on_unknown
         self._shares = (max_bad_share, max_unknown_share)
         self.manifest = _open_manifest(manifest, text_field=text_field, needs_text=vocab is not None)
+        self.weights = check_weights(weights, self.manifest.files)
         self._ledger = Ledger(len(self.manifest))
         self._reasons: list[str] = []
         self._dropped = np.full(len(self.manifest), -1, np.int16)  # position in _reasons, -1 for kept
@@ -171,10 +175,16 @@ class SpeechSource:
             if self.bucketing.budgets:
                 lengths["tokens"] = self._lengths["tokens"]
             layout = self.bucketing.layout(
-                lengths, seed=self.seed, epoch=epoch, world=world, indices=self.indices
+                lengths, seed=self.seed, epoch=epoch, world=world, indices=self._seen_in(epoch)
             )
             self._layout = (epoch, world), layout  # one process may ask for the batches of several ranks
         return self._layout[1].of_rank(rank, world)
+
+    def _seen_in(self, epoch: int) -> np.ndarray:
+        """Give the items of one epoch: those that take part, as often as the weights of manifests say."""
+        if self.weights is None:
+            return self.indices
+        return weigh(self.indices, self.manifest.file_numbers, self.weights, seed=self.seed, epoch=epoch)
 
     def item(self, index: int, epoch: int) -> dict[str, Any]:
         """Read one recording: `audio` float32 [T], `item` its index, and with a vocabulary `text` int64 [U].

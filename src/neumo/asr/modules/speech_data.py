@@ -20,6 +20,7 @@ from neumo.types import (
     U,
     Vocab,
 )
+from neumo.types.errors import ConfigError
 
 if TYPE_CHECKING:
     from neumo.data.source import DataSource
@@ -39,8 +40,9 @@ class SpeechData(DataLayer):
     "refuse" for a recording at another rate, `on_bad` "raise" or "skip" for one that cannot be read,
     `on_unknown` "raise", "drop_utterance" or "drop_character" for a text with characters outside of `vocab`.
     Whatever is left out is counted and reported. Without `vocab` there are no texts, as for transcription.
-    `cache="memory"` keeps the decoded audio. `retries` is how often a recording is read again after an error
-    of the system that may pass, before it counts as bad.
+    `weights` says how often each of several manifests is seen in an epoch: 2 is twice, 0.5 a half of it. A
+    manifest may be a Kaldi folder. `cache="memory"` keeps the decoded audio. `retries` is how often a
+    recording is read again after an error of the system that may pass, before it counts as bad.
     `neumo.data.speech.SpeechSource` says more.
     """
 
@@ -67,10 +69,15 @@ class SpeechData(DataLayer):
     check: Literal["auto", "headers", "files", "off"] = "auto"
     max_batch_tokens: int | None = None
     retries: int = 2
+    weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         at_least(self, 1, "rate", "batch_size")
         at_least(self, 0, "retries")
+        count = 1 if isinstance(self.manifest, str | Path) else len(self.manifest)
+        if self.weights is not None and len(self.weights) != count:
+            what = f"SpeechData.weights are {len(self.weights)}, for {count} manifests"
+            raise ConfigError(what, code="field", fixes=["give one weight for each manifest"])
         a_share(self, "max_bad_share", "max_unknown_share")
         one_of(self, "on_rate", ("resample", "refuse"))
         one_of(self, "on_bad", ("raise", "skip"))
