@@ -19,6 +19,7 @@ from neumo.asr.modules import SpecCutout as SpecCutout
 from neumo.asr.modules import SpeechData as SpeechData
 from neumo.asr.modules import SpeedPerturb as SpeedPerturb
 from neumo.asr.modules import TDTLoss as TDTLoss
+from neumo.asr.modules import TransducerBeam as TransducerBeam
 from neumo.asr.modules import TransducerGreedy as TransducerGreedy
 from neumo.asr.modules import TransducerLoss as TransducerLoss
 from neumo.asr.modules import TransformerDecoder as TransformerDecoder
@@ -43,6 +44,7 @@ __all__ = [
     "SpeedPerturb",
     "SqueezeExcite",
     "TDTLoss",
+    "TransducerBeam",
     "TransducerGreedy",
     "TransducerLoss",
     "TransformerDecoder",

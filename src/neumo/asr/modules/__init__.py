@@ -20,6 +20,7 @@ from neumo.asr.modules.transducer import JointNetwork as JointNetwork
 from neumo.asr.modules.transducer import PredictionNetwork as PredictionNetwork
 from neumo.asr.modules.transducer import TDTLoss as TDTLoss
 from neumo.asr.modules.transducer import TransducerLoss as TransducerLoss
+from neumo.asr.modules.transducer_search import TransducerBeam as TransducerBeam
 from neumo.asr.modules.transducer_search import TransducerGreedy as TransducerGreedy
 from neumo.asr.modules.waveform import SpeedPerturb as SpeedPerturb
 
@@ -43,6 +44,7 @@ __all__ = [
     "SpeedPerturb",
     "SqueezeExcite",
     "TDTLoss",
+    "TransducerBeam",
     "TransducerGreedy",
     "TransducerLoss",
     "TransformerDecoder",

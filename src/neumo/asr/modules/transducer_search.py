@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from neumo.asr.checks import at_least
-from neumo.asr.modules.transducer import Lattice
+from neumo.asr.checks import at_least, one_of
+from neumo.asr.modules.transducer import NO_DURATIONS, Lattice
 from neumo.graph.module import NeuralModule, Role
 from neumo.graph.signature import Signature
-from neumo.types import B, Hypotheses, Lengths, NeuralType, Positions, T, U, Values, Vocab
+from neumo.types import ANY, B, Hypotheses, Lengths, NeuralType, Positions, Scorer, T, U, Values, Vocab
+from neumo.types.errors import ConfigError
 
 LOG_PROB = Values("log-probability")
 
@@ -50,6 +51,87 @@ class TransducerGreedy(NeuralModule):
                 "score": LOG_PROB[B],
             },
         )
+
+
+@dataclass(frozen=True)
+class TransducerBeam(NeuralModule):
+    """Keeps the best `beam` hypotheses of a transducer, and adds up the alignments of each.
+
+    >>> list(TransducerBeam(Vocab.english(), n_best=2).signature().gives)
+    ['ids', 'ids_len', 'frames', 'score', 'best_ids', 'best_len', 'best_score']
+    >>> list(TransducerBeam(Vocab.english(), lm_weight=0.3).signature().takes)
+    ['lattice', 'lattice_len', 'lm']
+
+    `search` says in which order the lattice is gone through:
+
+    "time"        frame after frame, at most `max_symbols` labels in each; exact but for the beam, with
+                  durations, too (TSD of Saon et al. 2020)
+    "alignment"   step after step, blanks and labels alike, at most `max_per_frame` labels for each frame
+                  in the whole utterance (ALSD of the same)
+    "adaptive"    at most `steps` - 1 labels a frame, of each hypothesis only what is within `gamma` of its
+                  best among `beam` + `extra` tokens; hypotheses that are at most `prefix` labels shorter
+                  are added to longer ones: fewest calls of the networks (mAES of Kim et al. 2020)
+    "best_first"  in each frame the best one is extended, until `beam` others have left the frame that are
+                  better, at most `max_symbols` labels a frame (Graves 2012, section 3). It adds up nothing,
+                  or, with durations, hypotheses that have come to one frame with the same labels
+
+    Hypotheses are ranked by their score divided by their labels and one, or with `length_norm=False` by the
+    score. `lm_weight` adds as much of what a language model, `lm`, says of each label (shallow fusion), and
+    each label adds `length_bonus`. `score` is the log-probability of the best one with these, undivided.
+
+    With `n_best` above 1 there are also `best_ids`, `best_len` and `best_score` of as many hypotheses, best
+    first; where there are fewer, the score is -inf. Each utterance is searched on its own, the networks are
+    asked for all of them together: the result is the same in any batch. An utterance without frames has no
+    labels. https://arxiv.org/abs/1211.3711, https://doi.org/10.1109/ICASSP40776.2020.9053040,
+    https://doi.org/10.1109/ICASSP40776.2020.9054096
+    """
+
+    role: ClassVar[Role] = "decoder"
+
+    vocab: Vocab
+    search: Literal["time", "alignment", "adaptive", "best_first"] = "time"
+    beam: int = 4
+    n_best: int = 1
+    max_symbols: int = 10
+    max_per_frame: float = 2.0
+    steps: int = 2
+    extra: int = 2
+    gamma: float = 2.3
+    prefix: int = 1
+    length_norm: bool = True
+    length_bonus: float = 0.0
+    lm_weight: float = 0.0
+
+    def __post_init__(self) -> None:
+        one_of(self, "search", ("time", "alignment", "adaptive", "best_first"))
+        at_least(self, 1, "beam", "n_best", "max_symbols", "steps")
+        at_least(self, 0, "max_per_frame", "extra", "gamma", "prefix", "lm_weight")
+        if self.n_best > self.beam:
+            raise ConfigError(
+                f"TransducerBeam.n_best is {self.n_best}; a beam of {self.beam} keeps {self.beam} at most",
+                code="field",
+                fixes=[f"beam={self.n_best}", f"n_best={self.beam}"],
+            )
+
+    def signature(self) -> Signature:
+        """A lattice, and a language model where one counts, to ids without blank and their frames."""
+        takes, emitted = lattice_ports(self.vocab), U("U'")
+        if self.search in ("alignment", "adaptive"):
+            takes["lattice"] = Lattice(self.vocab.with_blank("end"), durations=NO_DURATIONS)[B, T]
+        if self.lm_weight:
+            takes["lm"] = Scorer(self.vocab.with_ends())[B]
+        gives = {
+            "ids": Hypotheses(self.vocab)[B, emitted],
+            "ids_len": Lengths(emitted)[B],
+            "frames": Positions(T)[B, emitted],
+            "score": LOG_PROB[B],
+        }
+        if self.n_best > 1:
+            best, longest = ANY(self.n_best), U("U''")
+            gives["best_ids"] = Hypotheses(self.vocab)[B, best, longest]
+            gives["best_len"] = Lengths(longest)[B, best]
+            gives["best_score"] = LOG_PROB[B, best]
+        return Signature(takes=takes, gives=gives)
 
 
 def lattice_ports(vocab: Vocab) -> dict[str, NeuralType]:

@@ -18,6 +18,7 @@ from neumo.asr.torch.transducer import JointNetwork as JointNetwork
 from neumo.asr.torch.transducer import PredictionNetwork as PredictionNetwork
 from neumo.asr.torch.transducer import TDTLoss as TDTLoss
 from neumo.asr.torch.transducer import TransducerLoss as TransducerLoss
+from neumo.asr.torch.transducer_beam import TransducerBeam as TransducerBeam
 from neumo.asr.torch.transducer_greedy import TransducerGreedy as TransducerGreedy
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "SpecCutout",
     "SpeedPerturb",
     "TDTLoss",
+    "TransducerBeam",
     "TransducerGreedy",
     "TransducerLoss",
     "TransformerDecoder",

@@ -95,7 +95,7 @@ class PredictionNetwork(nn.Module):
         first = 1 if self.spec.kind == "lstm" else self.spec.context
         embedded = self.embed(F.pad(labels.clamp(0, self.start), (first, 0), value=self.start))
         if self.spec.kind == "lstm":
-            return self._dropped(self.lstm(embedded)[0])
+            return self._dropped(self.lstm(_lowered(embedded))[0])
         return self._dropped(self.conv(embedded.transpose(1, 2)).relu().transpose(1, 2))
 
     def before(self, rows: int) -> tuple[Tensor, State]:
@@ -114,11 +114,18 @@ class PredictionNetwork(nn.Module):
             found = self.conv(self.embed(last).transpose(1, 2)).relu().squeeze(-1)
             return self._dropped(found), (last[:, 1:],)
         hidden, cell = (each.transpose(0, 1).contiguous() for each in state)  # (L, R, P)
-        found, (hidden, cell) = self.lstm(self.embed(labels)[:, None], (hidden, cell))
+        embedded, hidden, cell = map(_lowered, (self.embed(labels)[:, None], hidden, cell))
+        found, (hidden, cell) = self.lstm(embedded, (hidden, cell))
         return self._dropped(found.squeeze(1)), (hidden.transpose(0, 1), cell.transpose(0, 1))
 
     def _dropped(self, x: Tensor) -> Tensor:
         return F.dropout(x, self.spec.dropout, self.training)
+
+
+def _lowered(x: Tensor) -> Tensor:
+    """Bring a value to the precision of products: on a CPU, fp16 has no LSTM that takes float32."""
+    device = x.device.type
+    return x.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else x
 
 
 class Lattice:
