@@ -13,6 +13,7 @@ from neumo.asr.modules import JointNetwork as JointNetwork
 from neumo.asr.modules import MelSpectrogram as MelSpectrogram
 from neumo.asr.modules import PredictionNetwork as PredictionNetwork
 from neumo.asr.modules import RecurrentDecoder as RecurrentDecoder
+from neumo.asr.modules import RecurrentEncoder as RecurrentEncoder
 from neumo.asr.modules import SequenceLoss as SequenceLoss
 from neumo.asr.modules import SpecAugment as SpecAugment
 from neumo.asr.modules import SpecCutout as SpecCutout
@@ -37,6 +38,7 @@ __all__ = [
     "MelSpectrogram",
     "PredictionNetwork",
     "RecurrentDecoder",
+    "RecurrentEncoder",
     "SequenceLoss",
     "SpecAugment",
     "SpecCutout",

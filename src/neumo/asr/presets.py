@@ -203,6 +203,30 @@ def conformer_settings(name: str) -> dict[str, Any]:
     return CONFORMERS[name]
 
 
+RECURRENT: dict[str, dict[str, Any]] = {
+    "las": {"layers": 4, "hidden": 256, "reduction": (1, 2, 2, 2)},
+    "vgg_blstm": {"layers": 4, "hidden": 320, "projection": 320, "front": "vgg"},
+    "blstm_tiny": {"layers": 2, "hidden": 96, "reduction": (2, 2)},
+}
+"""Settings of `RecurrentEncoder`.
+
+"las" is the pyramid of Chan et al. 2016, section 4.1; "vgg_blstm" has the convolutions of Hori et al. 2017
+and four layers with projections, as is usual with them; "tiny" is for a few hours of speech on a laptop.
+"""
+
+
+def recurrent_settings(name: str) -> dict[str, Any]:
+    """Give the settings of a recurrent encoder by name.
+
+    >>> recurrent_settings("las")["reduction"]
+    (1, 2, 2, 2)
+
+    Raises `ConfigError` for an unknown name.
+    """
+    _check_name(name, RECURRENT)
+    return RECURRENT[name]
+
+
 def _check_name(name: str, presets: Iterable[str]) -> None:
     names = list(presets)
     if name not in names:

@@ -15,6 +15,7 @@ from neumo.asr.modules.ctc import GreedyCTC as GreedyCTC
 from neumo.asr.modules.frontend import MelSpectrogram as MelSpectrogram
 from neumo.asr.modules.masking import SpecAugment as SpecAugment
 from neumo.asr.modules.masking import SpecCutout as SpecCutout
+from neumo.asr.modules.recurrent import RecurrentEncoder as RecurrentEncoder
 from neumo.asr.modules.speech_data import SpeechData as SpeechData
 from neumo.asr.modules.transducer import JointNetwork as JointNetwork
 from neumo.asr.modules.transducer import PredictionNetwork as PredictionNetwork
@@ -37,6 +38,7 @@ __all__ = [
     "MelSpectrogram",
     "PredictionNetwork",
     "RecurrentDecoder",
+    "RecurrentEncoder",
     "SequenceLoss",
     "SpecAugment",
     "SpecCutout",

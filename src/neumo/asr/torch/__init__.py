@@ -14,6 +14,7 @@ from neumo.asr.torch.ctc import CTCLoss as CTCLoss
 from neumo.asr.torch.ctc import GreedyCTC as GreedyCTC
 from neumo.asr.torch.encoder import ConvEncoder as ConvEncoder
 from neumo.asr.torch.mel import MelSpectrogram as MelSpectrogram
+from neumo.asr.torch.recurrent import RecurrentEncoder as RecurrentEncoder
 from neumo.asr.torch.transducer import JointNetwork as JointNetwork
 from neumo.asr.torch.transducer import PredictionNetwork as PredictionNetwork
 from neumo.asr.torch.transducer import TDTLoss as TDTLoss
@@ -33,6 +34,7 @@ __all__ = [
     "MelSpectrogram",
     "PredictionNetwork",
     "RecurrentDecoder",
+    "RecurrentEncoder",
     "SequenceLoss",
     "SpecAugment",
     "SpecCutout",
