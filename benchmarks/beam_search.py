@@ -3,12 +3,13 @@
     OMP_NUM_THREADS=1 python benchmarks/beam_search.py --text sentences.txt --peer /path/to/venv/bin/python
 
 Posteriors are made of sentences: each letter peaks in one or two frames, often beside another letter that is
-as likely, between frames of blanks, with noise on top; the best path alone gets about half of the words wrong.
-A 3-gram is estimated on the sentences that are not decoded. Without `--text` the sentences are words of
-invented syllables, which follow one another by habit. `--peer` is a Python with pyctcdecode and kenlm, which
-runs in a process of its own, in turns with neumo. Figures are medians of the rounds, by the time of the
-processor, of which both use one thread. Both have the same beam, the same pruning and the same weights. Targets: 5 times the
-utterances of the peer in a second without a model, 2 times with the 3-gram, and no more wrong words.
+as likely, between frames of blanks, with noise on top; the best path alone gets about half of the words
+wrong. A 3-gram is estimated on the sentences that are not decoded. Without `--text` the sentences are words
+of invented syllables, which follow one another by habit. `--peer` is a Python with pyctcdecode and kenlm,
+which runs in a process of its own, in turns with neumo. Figures are medians of the rounds, by the time of
+the processor, of which both use one thread. Both have the same beam, the same pruning and the same weights.
+Targets: 5 times the utterances of the peer in a second without a model, 2 times with the 3-gram, and no more
+wrong words.
 """
 
 from __future__ import annotations
@@ -142,15 +143,13 @@ def timed(run: Callable[[], list[str]]) -> tuple[float, list[str]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--text", type=Path, help="a sentence a line; of lines with | what is behind the last"
-    )
+    parser.add_argument("--text", type=Path, help="a sentence a line, or what is behind its last |")
     parser.add_argument("--peer", help="a Python with pyctcdecode and kenlm")
     parser.add_argument("--utterances", type=int, default=16)
     parser.add_argument("--frames", type=int, default=750)
     parser.add_argument("--beam", type=int, default=64)
-    parser.add_argument("--noise", type=float, default=1.2, help="of all scores, a standard deviation")
-    parser.add_argument("--doubt", type=float, default=0.4, help="share of letters beside another likely one")
+    parser.add_argument("--noise", type=float, default=0.8, help="of all scores, a standard deviation")
+    parser.add_argument("--doubt", type=float, default=0.2, help="share of letters beside another likely one")
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
 

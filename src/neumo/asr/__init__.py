@@ -4,6 +4,7 @@ from neumo.asr.blocks import ConvBlock as ConvBlock
 from neumo.asr.blocks import SqueezeExcite as SqueezeExcite
 from neumo.asr.modules import AttentionBeam as AttentionBeam
 from neumo.asr.modules import AttentionGreedy as AttentionGreedy
+from neumo.asr.modules import BeamCTC as BeamCTC
 from neumo.asr.modules import ConformerEncoder as ConformerEncoder
 from neumo.asr.modules import ConvEncoder as ConvEncoder
 from neumo.asr.modules import CTCHead as CTCHead
@@ -14,6 +15,7 @@ from neumo.asr.modules import MelSpectrogram as MelSpectrogram
 from neumo.asr.modules import PredictionNetwork as PredictionNetwork
 from neumo.asr.modules import RecurrentDecoder as RecurrentDecoder
 from neumo.asr.modules import RecurrentEncoder as RecurrentEncoder
+from neumo.asr.modules import Rescore as Rescore
 from neumo.asr.modules import SequenceLoss as SequenceLoss
 from neumo.asr.modules import SpecAugment as SpecAugment
 from neumo.asr.modules import SpecCutout as SpecCutout
@@ -28,6 +30,7 @@ from neumo.asr.modules import TransformerDecoder as TransformerDecoder
 __all__ = [
     "AttentionBeam",
     "AttentionGreedy",
+    "BeamCTC",
     "CTCHead",
     "CTCLoss",
     "ConformerEncoder",
@@ -39,6 +42,7 @@ __all__ = [
     "PredictionNetwork",
     "RecurrentDecoder",
     "RecurrentEncoder",
+    "Rescore",
     "SequenceLoss",
     "SpecAugment",
     "SpecCutout",

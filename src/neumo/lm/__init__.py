@@ -1,6 +1,7 @@
 """N-gram language models: ARPA files, Kneser-Ney estimation, scores of many words at once. Needs numpy."""
 
 from neumo.lm.arpa import read_arpa as read_arpa
+from neumo.lm.arpa import shared_arpa as shared_arpa
 from neumo.lm.arpa import write_arpa as write_arpa
 from neumo.lm.counts import Counts as Counts
 from neumo.lm.counts import count as count
@@ -35,6 +36,7 @@ __all__ = [
     "estimate",
     "perplexity",
     "read_arpa",
+    "shared_arpa",
     "text_lines",
     "units_of",
     "write_arpa",

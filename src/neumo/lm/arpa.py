@@ -8,6 +8,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Final, NoReturn
 
@@ -58,6 +59,20 @@ def read_arpa(
         ) from error
     except (EOFError, zlib.error) as error:
         _broken(path, error)
+
+
+def shared_arpa(path: str | os.PathLike[str]) -> NGramModel:
+    """Read a model once for all who ask while the file stays as it is; the last four files are kept."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return read_arpa(path)  # which says what is wrong
+    return _shared(os.path.realpath(path), found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=4)
+def _shared(path: str, _changed: int, _size: int) -> NGramModel:
+    return read_arpa(path)
 
 
 def _broken(path: str | os.PathLike[str], error: Exception) -> NoReturn:

@@ -7,6 +7,8 @@ from neumo.asr.modules.attention import SequenceLoss as SequenceLoss
 from neumo.asr.modules.attention import TransformerDecoder as TransformerDecoder
 from neumo.asr.modules.attention_search import AttentionBeam as AttentionBeam
 from neumo.asr.modules.attention_search import AttentionGreedy as AttentionGreedy
+from neumo.asr.modules.beam import BeamCTC as BeamCTC
+from neumo.asr.modules.beam import Rescore as Rescore
 from neumo.asr.modules.conformer import ConformerEncoder as ConformerEncoder
 from neumo.asr.modules.conv import ConvEncoder as ConvEncoder
 from neumo.asr.modules.ctc import CTCHead as CTCHead
@@ -28,6 +30,7 @@ from neumo.asr.modules.waveform import SpeedPerturb as SpeedPerturb
 __all__ = [
     "AttentionBeam",
     "AttentionGreedy",
+    "BeamCTC",
     "CTCHead",
     "CTCLoss",
     "ConformerEncoder",
@@ -39,6 +42,7 @@ __all__ = [
     "PredictionNetwork",
     "RecurrentDecoder",
     "RecurrentEncoder",
+    "Rescore",
     "SequenceLoss",
     "SpecAugment",
     "SpecCutout",

@@ -21,6 +21,7 @@ LMUnit = Literal["auto", "word", "label"]
 LM_UNITS: Final[tuple[LMUnit, ...]] = ("auto", "word", "label")
 _ROOM = 1 << 27  # bytes of the factors that are kept
 _MARKS = (BOS, EOS, UNK, "<UNK>")
+_WORD_BONUS = 1.5
 _SEEN = 17  # bits of a place: 3 MB
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _LOST = -500.0  # what is as good as impossible, and still has an order
@@ -32,7 +33,7 @@ def fuse(
     vocab: Vocab,
     *,
     alpha: float,
-    beta: float,
+    beta: float | None = None,
     unknown: float = -30.0,
     unit: LMUnit = "auto",
     name: str = "the language model",
@@ -45,18 +46,18 @@ def fuse(
     'WordFusion'
 
     The units are those of the model: whole words, which count when they end, or the labels of the vocabulary,
-    with `<space>` for the blank between words. "auto" finds out which. `unknown` is added to the
-    log-probability of a word that the model does not have, as soon as no word of it begins like this; with
-    -inf there is none where anything else is possible. Raises `ConfigError` where the labels cannot spell the words, most often because of
-    the case.
+    with `<space>` for the blank between words. "auto" finds out which. `beta` is 1.5 for words and 0 for
+    labels if it is None. `unknown` is added to the log-probability of a word that the model does not have, as
+    soon as no word of it begins like this; with -inf there is none where anything else is possible. Raises
+    `ConfigError` where the labels cannot spell the words, most often because of the case.
     """
     if unit == "auto":
         unit = "label" if vocab.unit == "word" or _is_of_labels(model, vocab) else "word"
     if unit == "label":
-        return LabelFusion(model, _label_numbers(model, vocab, name), alpha, beta)
+        return LabelFusion(model, _label_numbers(model, vocab, name), alpha, 0.0 if beta is None else beta)
     spelling = Spelling(vocab.labels)
     _check_words(model, vocab, spelling, name)
-    return WordFusion(model, spelling, alpha, beta, unknown)
+    return WordFusion(model, spelling, alpha, _WORD_BONUS if beta is None else beta, unknown)
 
 
 class LabelFusion:

@@ -319,8 +319,6 @@ class _Search:
             total = log + ending
             order = np.argsort(-total, kind="stable")
             order = order[np.isfinite(total[order])][:n_best]
-            if not len(order):  # no ending is possible: the best without one
-                order = np.argsort(-log, kind="stable")[:1]
             chosen.append((total[order], (log - lm)[order], (lm + ending)[order]))
             nodes.append(beam.node[order])
         rows = iter(self.written.read(np.concatenate(nodes)) if nodes else ())

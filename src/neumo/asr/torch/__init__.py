@@ -8,6 +8,8 @@ from neumo.asr.torch.attention_transformer import TransformerDecoder as Transfor
 from neumo.asr.torch.augment import SpecAugment as SpecAugment
 from neumo.asr.torch.augment import SpecCutout as SpecCutout
 from neumo.asr.torch.augment import SpeedPerturb as SpeedPerturb
+from neumo.asr.torch.beam import BeamCTC as BeamCTC
+from neumo.asr.torch.beam import Rescore as Rescore
 from neumo.asr.torch.conformer import ConformerEncoder as ConformerEncoder
 from neumo.asr.torch.ctc import CTCHead as CTCHead
 from neumo.asr.torch.ctc import CTCLoss as CTCLoss
@@ -25,6 +27,7 @@ from neumo.asr.torch.transducer_greedy import TransducerGreedy as TransducerGree
 __all__ = [
     "AttentionBeam",
     "AttentionGreedy",
+    "BeamCTC",
     "CTCHead",
     "CTCLoss",
     "ConformerEncoder",
@@ -35,6 +38,7 @@ __all__ = [
     "PredictionNetwork",
     "RecurrentDecoder",
     "RecurrentEncoder",
+    "Rescore",
     "SequenceLoss",
     "SpecAugment",
     "SpecCutout",
