@@ -24,7 +24,7 @@ TRANSFORMER = TransformerDecoder(ABC, width=WIDTH, hidden=24, layers=2, heads=2,
 
 @dataclass(frozen=True)
 class Spelled(DataLayer):
-    """Reads words of 1 to 4 labels, two or three frames each."""
+    """Reads words of 1 to 3 labels, two or three frames each."""
 
     words: int = 128
     batch_size: int = 16
@@ -61,7 +61,7 @@ class SpelledSource:
 
     def item(self, index: int, epoch: int) -> dict[str, Any]:
         rng = np.random.default_rng([5, index])
-        text = rng.integers(0, 3, rng.integers(1, 5))
+        text = rng.integers(0, 3, rng.integers(1, 4))
         lasting = rng.integers(2, 4, len(text))
         encoded = 0.1 * rng.normal(size=(WIDTH, lasting.sum()))
         encoded[np.repeat(text, lasting), np.arange(lasting.sum())] += 1
