@@ -9,12 +9,14 @@ import soundfile
 import torch
 
 from neumo.asr import (
+    ConformerEncoder,
     ConvBlock,
     ConvEncoder,
     CTCHead,
     CTCLoss,
     GreedyCTC,
     MelSpectrogram,
+    RecurrentEncoder,
     SpecAugment,
     SpecCutout,
     SpeechData,
@@ -35,6 +37,9 @@ MODULES = [
     SpecCutout(),
     SMALL,
     ConvEncoder.preset("digits"),
+    ConformerEncoder(n_mels=8, width=8, layers=1, heads=2, kernel=3, subsampling="dw_striding", stride=8),
+    ConformerEncoder(n_mels=8, width=8, layers=1, heads=2, kernel=3, subsampling="stacking", stride=3),
+    RecurrentEncoder(n_mels=8, hidden=4, layers=2, reduction=(1, 2), front="vgg", front_width=2),
     CTCHead(LETTERS, width=6),
     CTCLoss(LETTERS),
     GreedyCTC(LETTERS),
