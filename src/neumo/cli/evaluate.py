@@ -115,7 +115,10 @@ class Measured:
         entries = read_manifest(files, needs_text=True)
         words, characters = measure(transcriber, entries, normaliser)
         rows = utterance_rows(entries, words, characters)
-        return cls(entries, words, characters, rows, spelling_notes(entries, transcriber.vocab, words))
+        notes = spelling_notes(entries, transcriber.vocab, words)
+        if transcriber.vocab.normalise is not None:
+            notes.append(f"references are written as the vocabulary says: {transcriber.vocab.normalise}")
+        return cls(entries, words, characters, rows, notes)
 
     def report(self, show: int) -> dict[str, Any]:
         """Return the figures, ready for JSON, with the worst utterances if any are asked for."""
@@ -210,7 +213,9 @@ def measure(
                 bad.append(transcript.error)
                 continue
             for errors in (words, characters):
-                errors.add(entries[index].text or "", transcript.text, item=index)
+                errors.add(
+                    _written(transcriber.vocab, entries[index].text or ""), transcript.text, item=index
+                )
     if bad:
         raise DataError(
             f"{len(bad)} of {len(entries)} recordings could not be read",
@@ -220,6 +225,11 @@ def measure(
             data={"recordings": [error.to_json() for error in bad]},
         )
     return words, characters
+
+
+def _written(vocab: Vocab, text: str) -> str:
+    """Write a reference as the vocabulary of the model says, as it was in training."""
+    return text if vocab.normalise is None else vocab.normalise(text)
 
 
 def summary(words: CorpusErrors, characters: CorpusErrors) -> str:
