@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Literal
@@ -99,9 +100,11 @@ def _too_many(size: int, characters: int, reason: str) -> DataError:
     """Say why a model could not be learned: SentencePiece's own words are kept as a detail."""
     what = f"no vocabulary of {size} pieces can be learned from these texts"
     why = f"They have {characters} different characters; each needs a piece, and one more is for the unknown."
-    fixes = (
-        [f"--size {characters + 2} or more"] if size < characters + 2 else ["a smaller --size", "more texts"]
-    )
+    most = re.search(r"a value <= (\d+)", reason)
+    if most:
+        fixes = [f"--size {most[1]} or less", "more texts"]
+    else:
+        fixes = [f"--size {characters + 2} or more", "--coverage 0.9995 gives rare characters no piece"]
     last = reason.strip().splitlines()[-1] if reason.strip() else ""
     return DataError(what, code="pieces", why=why, fixes=fixes, details=[last] if last else [])
 
