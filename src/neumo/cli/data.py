@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from neumo.cli.data_kaldi import kaldi
+from neumo.cli.data_lm import lm
 from neumo.cli.data_prepare import prepare
 from neumo.cli.data_validate import validate
 from neumo.cli.data_vocab import vocab
@@ -19,3 +20,4 @@ data.command("prepare")(prepare)
 data.command("validate")(validate)
 data.command("vocab")(vocab)
 data.command("kaldi")(kaldi)
+data.command("lm")(lm)
