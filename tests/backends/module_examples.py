@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from neumo.asr import modules as asr
 from neumo.asr.blocks import ConvBlock
 from neumo.graph import adapters
+from neumo.graph.loss_sum import LossSum
 from neumo.graph.module import NeuralModule
 from neumo.graph.multi import MultiData
 from neumo.graph.registry import known_kinds, lookup
-from neumo.types import Vocab
+from neumo.types import Any_, Durations, Vocab
 
 ABC, CAB, LETTERS = Vocab("abc", name="abc"), Vocab("cab", name="cab"), Vocab.english()
 FULL = Vocab(["<pad>", "<s>", "</s>", "<unk>", *"abcdef"], name="full", pad=0, bos=1, eos=2, unk=3)
@@ -52,6 +53,20 @@ EXAMPLES: dict[str, list[NeuralModule]] = {
     "CTCHead": [asr.CTCHead(LETTERS, width=16)],
     "CTCLoss": [asr.CTCLoss(LETTERS)],
     "GreedyCTC": [asr.GreedyCTC(LETTERS)],
+    "RecurrentDecoder": [
+        asr.RecurrentDecoder(ABC, width=6, hidden=8, embedding=4, attention=5, filters=2, kernel=5),
+        asr.RecurrentDecoder(
+            ABC, width=6, hidden=8, embedding=4, attention=5, filters=0, cell="gru", layers=2
+        ),
+    ],
+    "TransformerDecoder": [
+        asr.TransformerDecoder(ABC, width=6, hidden=8, heads=2, layers=2, feed_forward=12),
+        asr.TransformerDecoder(
+            ABC, width=6, hidden=8, heads=2, layers=1, feed_forward=12, norm="post", positions="learned"
+        ),
+    ],
+    "SequenceLoss": [asr.SequenceLoss(ABC, smoothing=0.1), asr.SequenceLoss(ABC, mean_over="positions")],
+    "LossSum": [LossSum({"ctc": 0.3, "attention": 0.7})],
     "Resample": [
         adapters.Resample(22050, 16000),
         adapters.Resample(8000, 16000),
@@ -115,6 +130,14 @@ def _needed(cls: type[NeuralModule]) -> list[str]:
     """The settings without a default."""
     fields = dataclasses.fields(cls)
     return [f.name for f in fields if f.init and f.default is f.default_factory is dataclasses.MISSING]
+
+
+def hands_over_objects(spec: NeuralModule) -> bool:
+    """Whether a module takes or gives what is no tensor, such as what scores the next label for a search."""
+    signatures = spec.signature(), spec.signature_for({})
+    ports = [port for each in signatures for port in (*each.takes.values(), *each.gives.values())]
+    elements = [port.element for port in ports]
+    return any(each.dtype == "any" and not isinstance(each, Any_ | Durations) for each in elements)
 
 
 def all_examples() -> Iterator[NeuralModule]:

@@ -11,8 +11,6 @@ from neumo.graph.module import NeuralModule, Role
 from neumo.graph.signature import Signature
 from neumo.types import ConfigError, Loss, NeuralType, Values, Var
 
-_COUNT = Values(Var("unit"))[()]
-
 
 @dataclass(frozen=True)
 class LossSum(NeuralModule):
@@ -53,18 +51,17 @@ class LossSum(NeuralModule):
 
     def signature(self) -> Signature:
         """Losses and their counts to one loss and its count."""
-        return self._ports(counted=True, required=False)
+        return self._ports(counted=True)
 
     def signature_for(self, given: Mapping[str, NeuralType]) -> Signature:
         """All counts or none: with them the sum has one, too."""
-        counted = any(f"{name}_count" in given for name in self.weights)
-        return self._ports(counted=counted, required=counted)
+        return self._ports(counted=any(f"{name}_count" in given for name in self.weights))
 
-    def _ports(self, *, counted: bool, required: bool) -> Signature:
-        losses = {name: Loss(reduction=Var("reduction"))[()] for name in self.weights}
-        count = _COUNT if required else _COUNT.as_optional()
-        gives = {"loss": Loss(reduction=Var("reduction"))[()], "count": _COUNT}
-        return Signature(
-            takes={**losses, **{f"{name}_count": count for name in self.weights}},
-            gives=gives if counted else {"loss": gives["loss"]},
-        )
+    def _ports(self, *, counted: bool) -> Signature:
+        loss = Loss(reduction=Var("reduction"))[()]
+        losses = dict.fromkeys(self.weights, loss)
+        if not counted:
+            return Signature(takes=losses, gives={"loss": loss})
+        count = Values(Var("unit"))[()]
+        counts = {f"{name}_count": count for name in self.weights}
+        return Signature(takes={**losses, **counts}, gives={"loss": loss, "count": count})
