@@ -29,14 +29,14 @@ def test_a_text_becomes_an_arpa_file(capsys: pytest.CaptureFixture[str], text: P
     assert "4 sentences of 12 words, 4 different ones" in done.out
     assert f"{text}: perplexity" in done.out
     assert "the text is too small" in done.out
-    assert read_arpa(output).counts == (7, 11)
+    assert read_arpa(output).counts == (7, 12)
 
 
 def test_figures_are_given_as_json(capsys: pytest.CaptureFixture[str], text: Path) -> None:
     output = text.parent / "lm.arpa.gz"
     words = ("data", "lm", str(text), "-o", str(output), "--order", "2", "--test", str(text), "--json")
     figures = json.loads(neumo(capsys, *words).out)
-    assert figures["ngrams"] == [7, 11]
+    assert figures["ngrams"] == [7, 12]
     assert figures["bytes"] == output.stat().st_size
     assert figures["perplexity"][str(text)]["unknown"] == 0
     assert gzip.decompress(output.read_bytes()).startswith(b"\\data\\\nngram 1=7\n")
