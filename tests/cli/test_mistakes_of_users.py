@@ -61,9 +61,22 @@ def test_resume_with_another_recipe_says_so_and_keeps_the_first(toy, tmp_path, c
     assert "the recipe is not the one" not in same.out
     other = train(capsys, toy, run, "--resume", "train.max_steps=2", "train.clip=0.5")
     assert other.code == 0
-    assert f"that one is now {run}/recipe-1.yaml" in " ".join(other.out.split())
+    said = " ".join((other.out + other.err).split())
+    assert f"that one is now {run}/recipe-1.yaml" in said
+    assert "train.clip was 1.0 and is 0.5" in said
+    assert "train.max_steps was 1 and is 2" in said
     assert (run / "recipe-1.yaml").read_text() == first
     assert "clip: 0.5" in (run / "recipe.yaml").read_text()
+
+
+def test_a_resume_that_is_refused_leaves_the_recipe_alone(toy, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert train(capsys, toy, run).code == 0
+    first = (run / "recipe.yaml").read_text()
+    refused = train(capsys, toy, run, "--resume", "train.max_steps=2", "train.optimizer={kind: SGD, lr: 0.1}")
+    assert refused.code == 1
+    assert (run / "recipe.yaml").read_text() == first
+    assert not (run / "recipe-1.yaml").exists()
 
 
 def test_the_recipe_may_say_that_a_training_starts_anew(toy, tmp_path, capsys):

@@ -154,8 +154,6 @@ def _train(asked: _Asked, checked: _Checked) -> None:
 
     recipe, folder, say = checked.recipe, checked.folder, checked.say
     first = launched_rank() == 0
-    if asked.resume and first and (kept := keep_earlier_recipe(recipe, folder)):
-        say(f"note: the recipe is not the one that this training began with; that one is now {kept}")
     try:
         outcome = train_recipe(
             recipe,
@@ -198,18 +196,6 @@ def _dry_run(checked: _Checked, *, json: bool) -> None:
     if json and first:
         data = {name: report.to_json() for name, report in reports.items()}
         typer.echo(json_text.dumps({**asdict(foresight), "data": data}, ensure_ascii=False, indent=2))
-
-
-def keep_earlier_recipe(recipe: Recipe, folder: Path) -> Path | None:
-    """Rename the recipe in a run folder if it is another one; return its new name."""
-    from neumo.engine.recipes import RECIPE
-    from neumo.graph.yaml.write import write_recipe
-
-    path = folder / RECIPE
-    if not path.is_file() or path.read_text(encoding="utf-8") == write_recipe(recipe, folder):
-        return None
-    names = (folder / f"recipe-{n}.yaml" for n in range(1, 10_000))
-    return path.rename(next(name for name in names if not name.exists()))
 
 
 def _check_folder(folder: Path, *, resume: bool, wanted: str) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from neumo.engine.callbacks import Callback
 from neumo.engine.checkpoints.average import averaged_weights
 from neumo.engine.checkpoints.store import CheckpointStore
 from neumo.engine.recipes.actions import read_actions
 from neumo.engine.recipes.beside import leave_average
+from neumo.engine.recipes.kept import KeepRecipe
 from neumo.engine.recipes.options import training_options, values_of
 from neumo.engine.recipes.settings import usual_graph
 from neumo.graph.yaml import Recipe
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from neumo.engine.loop.train import TrainResult
     from neumo.engine.passes.evaluate import Evaluation
     from neumo.graph.graph import Graph
-
-RECIPE: Final = "recipe.yaml"  # in the run folder: what was run
 
 
 def make_factory(recipe: Recipe, **changes: Any) -> NeuralFactory:
@@ -45,16 +44,13 @@ def run_train(
 ) -> TrainResult:
     """Train as a recipe says; what was run is kept as `recipe.yaml` in the run folder."""
     from neumo.engine.loop.prepare import train
-    from neumo.graph.yaml import save_recipe
+    from neumo.graph.yaml import write_recipe
 
     actions = read_actions(recipe)
-    options = training_options(recipe, actions, resume, callbacks)
-    graph = recipe.graph(actions.train.graph or usual_graph(recipe, "train"))
     maker = factory if factory is not None else make_factory(recipe)
-    if maker.folder is not None:
-        maker.folder.mkdir(parents=True, exist_ok=True)
-        if maker.session.world.rank == 0:
-            save_recipe(recipe, maker.folder / RECIPE)
+    kept = KeepRecipe(write_recipe(recipe, maker.folder))
+    options = training_options(recipe, actions, resume, [kept, *callbacks])
+    graph = recipe.graph(actions.train.graph or usual_graph(recipe, "train"))
     for tie in actions.train.ties:
         maker.tie(graph, tie.weight, tie.to, transpose=tie.transpose)
     if actions.train.freeze:
