@@ -1,6 +1,7 @@
 """Transducer losses against enumeration, a slow recursion, numerical gradients and the original."""
 
 import functools
+import itertools
 import math
 
 import pytest
@@ -370,3 +371,52 @@ def test_the_start_symbol_is_zero_and_stays_so():
 def test_settings_that_cannot_be_meant_are_refused(make):
     with pytest.raises(ConfigError):
         make()
+
+
+def peak_bytes(run):
+    """The highest sum of what the allocator holds while something runs, above what it held before."""
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
+    ) as seen:
+        run()
+    events = seen.profiler.kineto_results.events()
+    changes = sorted((each.start_ns(), each.nbytes()) for each in events if each.name() == "[memory]")
+    return max(itertools.accumulate(change for _, change in changes))
+
+
+@pytest.mark.parametrize("objective", [GRAVES, Objective((0, 1, 2))], ids=str)
+def test_the_lean_loss_never_holds_the_scores_of_a_batch(objective):
+    frames, labels, size = 80, 16, 800
+    vocab = Vocab([f"label {n}" for n in range(size)])
+    prediction = build(PredictionNetwork(vocab, width=8))
+    joint = build(JointNetwork(vocab, 5, 8, 8, durations=objective.durations))
+    encoded = torch.randn(4, 5, frames)
+    targets = torch.randint(size, (4, labels), generator=torch.Generator().manual_seed(1))
+    lengths = torch.tensor([frames] * 4), targets, torch.tensor([labels] * 4)
+    scores = 4 * frames * (labels + 1) * size * 4  # bytes
+    kept = []
+
+    def run(loss):
+        with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x.nbytes) or x, lambda x: x):
+            found = loss(joint(encoded, prediction()), *lengths)
+        found.loss.backward()
+
+    def lean(memory):
+        return build(
+            TDTLoss(vocab, objective.durations, memory=memory)
+            if objective.durations
+            else TransducerLoss(vocab, memory=memory)
+        )
+
+    peaks = {memory: peak_bytes(lambda memory=memory: run(lean(memory))) for memory in (1.0, 4.0)}
+    assert max(kept) < scores / 200  # weights and projections, no scores
+    assert peaks[1.0] < scores / 7
+    assert peaks[1.0] < peaks[4.0] < scores / 3
+    whole = peak_bytes(
+        lambda: (
+            transducer_losses(joint(encoded, prediction()).scores(targets), targets, *lengths[::2], objective)
+            .sum()
+            .backward()
+        )
+    )
+    assert whole > 2 * scores

@@ -13,7 +13,18 @@ import numpy as np
 
 from neumo.graph.module import label_of
 from neumo.graph.order import order_steps
-from neumo.types import Kind, Lengths, LogProbs, NeuralType, Positions, Probs, Scores, Size, Spectrogram
+from neumo.types import (
+    Kind,
+    Lengths,
+    LogProbs,
+    NeuralType,
+    Positions,
+    Probs,
+    Scores,
+    Size,
+    Spectrogram,
+    Values,
+)
 from neumo.types import clock_of as clock_of_axis
 from neumo.types.errors import ConfigError
 from neumo.types.vocab import Vocab
@@ -60,7 +71,8 @@ class FrameClock:
 
     `frames` are the positions of the labels, `scores` those of each frame and label, `lengths` the number of
     frames of each utterance, if the decoder takes it. Frame n stands for the sound around
-    `first + n / rate` seconds: half a frame to either side.
+    `first + n / rate` seconds: half a frame to either side. A transducer's scores are no numbers of each
+    frame and label; its decoder says itself how probable each label was, as `log_probs`.
     """
 
     frames: Value
@@ -68,9 +80,12 @@ class FrameClock:
     lengths: Value | None
     rate: Fraction
     first: float = 0.0
+    log_probs: Value | None = None
 
     def outputs(self) -> dict[str, Value]:
         """The values to read, by name, beside the ids."""
+        if self.log_probs is not None:
+            return {"frames": self.frames, "log_probs": self.log_probs}
         found = {"frames": self.frames, "scores": self.scores}
         return found if self.lengths is None else {**found, "scores_len": self.lengths}
 
@@ -99,7 +114,9 @@ def find_clock(graph: Graph) -> FrameClock:
     frames = _positions(graph)
     of: Size = frames.type.element.of  # pyright: ignore[reportAttributeAccessIssue]
     read = [value for _, value in frames.step.edges()]
-    scores = next((value for value in read if _time_axis(value.type, of) is not None), None)
+    said = _log_probs(frames)
+    along = _time_axis if said is None else _axis
+    scores = next((value for value in read if along(value.type, of) is not None), None)
     if scores is None:
         raise _no_times(
             graph,
@@ -107,11 +124,18 @@ def find_clock(graph: Graph) -> FrameClock:
             [f"{frames.name}: {frames.type}"],
             f"let {label_of(frames.step.module)} take scores of the size {of}",
         )
-    rate = clock_of_axis(scores.type, _time_axis(scores.type, of) or 0)
+    rate = clock_of_axis(scores.type, along(scores.type, of) or 0)
     if rate is None:
         raise _no_clock(graph, scores)
     lengths = next((value for value in read if _counts(value.type, of)), None)
-    return FrameClock(frames, scores, lengths, rate, _first_instant(scores))
+    return FrameClock(frames, scores, lengths, rate, _first_instant(scores), said)
+
+
+def _log_probs(frames: Value) -> Value | None:
+    """What the decoder gives along with the frames: how probable each label was."""
+    sizes = [axis.size for axis in frames.type.axes]
+    given = (v for v in frames.step.outputs.values() if v.type.element == Values("log-probability"))
+    return next((value for value in given if [axis.size for axis in value.type.axes] == sizes), None)
 
 
 def _positions(graph: Graph) -> Value:
@@ -141,6 +165,11 @@ def _time_axis(kind: NeuralType, of: Size) -> int | None:
     if not isinstance(kind.element, Scores):
         return None
     return next((n for n, axis in enumerate(kind.axes) if axis.size == of and n != _label_axis(kind)), None)
+
+
+def _axis(kind: NeuralType, of: Size) -> int | None:
+    """The axis that positions count, whatever lies along it."""
+    return next((n for n, axis in enumerate(kind.axes) if axis.size == of and axis.kind is Kind.TIME), None)
 
 
 def _label_axis(kind: NeuralType) -> int:
@@ -197,8 +226,14 @@ def _no_clock(graph: Graph, scores: Value) -> ConfigError:
 def label_spans(clock: FrameClock, found: dict[str, np.ndarray]) -> Iterator[list[Span]]:
     """Yield the spans of the labels of each utterance, out of the arrays of `ids_len` and `clock.outputs()`.
 
-    A span goes on while its label stays the best one.
+    A span goes on while its label stays the best one; of a transducer it is the one frame.
     """
+    if clock.log_probs is not None:
+        rows = zip(found["frames"], found["log_probs"], found["ids_len"], strict=True)
+        for frames, log_probs, count in rows:
+            read = zip(frames[:count].tolist(), log_probs[:count].tolist(), strict=True)
+            yield [Span(frame, frame, log_prob) for frame, log_prob in read]
+        return
     kind, of = clock.scores.type, clock.frames.type.element.of  # pyright: ignore[reportAttributeAccessIssue]
     time, labels = _time_axis(kind, of) or 0, _label_axis(kind)
     scores = np.moveaxis(found["scores"], (time, labels), (-2, -1))
