@@ -35,7 +35,7 @@ class SqueezeExcite(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """(B, C, T), valid frames (B, 1, T) -> (B, C, T)."""
-        mean = self._mean(at_least_float32(x), mask).transpose(1, 2)  # (B, 1 or T, C)
+        mean = self._mean(at_least_float32(x), mask).transpose(1, 2).to(x.dtype)  # (B, 1 or T, C)
         weight = self.expand(F.relu(self.reduce(mean))).sigmoid().transpose(1, 2)
         return x * weight.to(x.dtype)
 

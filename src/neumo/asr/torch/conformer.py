@@ -8,26 +8,18 @@ Shapes: B utterances, F bands, T frames, D width.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from neumo.asr import modules as specs
+from neumo.asr.torch.encoder import Encoded
 from neumo.asr.torch.subsampling import Stacking, Striding
 from neumo.backends.torch.lengths import frame_mask
 from neumo.backends.torch.registry import implements
 from neumo.nn.attention_relative import RelativeAttention, distances
 from neumo.nn.conv import SameConv1d
 from neumo.nn.norm import BatchNorm
-
-
-class Encoded(NamedTuple):
-    """What the encoder gives."""
-
-    encoded: Tensor  # (B, D, ceil(T / stride))
-    encoded_len: Tensor  # (B,)
 
 
 @implements(specs.ConformerEncoder)

@@ -7,23 +7,15 @@ Shapes: B utterances, F bands, T frames, C channels.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from neumo.asr import modules as specs
+from neumo.asr.torch.encoder import Encoded
 from neumo.asr.torch.subsampling import stack
 from neumo.backends.torch.lengths import frame_mask
 from neumo.backends.torch.registry import implements
 from neumo.nn.recurrent import Recurrent
-
-
-class Encoded(NamedTuple):
-    """What the encoder gives."""
-
-    encoded: Tensor  # (B, C, ceil(T / stride))
-    encoded_len: Tensor  # (B,)
 
 
 @implements(specs.RecurrentEncoder)
