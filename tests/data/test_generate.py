@@ -13,8 +13,8 @@ from tests.types import strategies
 
 from neumo.asr.modules import SpeechData
 from neumo.data.generate import example_batch, free_sizes
-from neumo.engine.plan import compile_plan
 from neumo.engine.checks.verify import make_guards
+from neumo.engine.plan import compile_plan
 from neumo.graph import Graph, inputs
 from neumo.graph.module import NeuralModule
 from neumo.types import (
