@@ -16,6 +16,7 @@ from neumo.data.audio import AudioInfo, Wanted, audio_info, read_audio
 from neumo.data.decode import DURATION_TOLERANCE
 from neumo.data.findings import Finding, SetFigures, Validation
 from neumo.data.intake import read_header
+from neumo.data.json_lines import Problem
 from neumo.data.manifest import Entry, Manifest, read_what_can_be_read
 from neumo.data.text import CoverageCounter, describe
 from neumo.types.errors import DataError
@@ -99,7 +100,7 @@ def validate(
     look = _Look(result, vocab, frames, decode, wanted or Wanted(channels="first"), progress)
     for number, path in enumerate(manifests):
         manifest, problems = read_what_can_be_read(path, text_field=text_field)
-        result.findings += [Finding("line", p.place, "", p.reason) for p in problems]
+        result.findings += [Finding("line", f"{p.file}:{p.line}", "", _reason(p)) for p in problems]
         look.through(number, os.fspath(path), manifest)
         if manifest is not None:
             result.notes += [f"{os.fspath(path)}: {note}" for note in manifest.notes]
@@ -287,15 +288,20 @@ class _Look:
             self._note("infeasible", entry.where, entry.name, what)
 
 
+def _reason(problem: Problem) -> str:
+    return problem.reason + (f" (column {problem.column})" if problem.column else "")
+
+
 def _in_order(files: Sequence[str]) -> Callable[[Finding], tuple[int, int]]:
-    places = {file: number for number, file in enumerate(files)}
+    """Order findings by manifest and line; a Kaldi folder's are at the files in it."""
 
     def key(finding: Finding) -> tuple[int, int]:
-        parts = finding.where.split(":")
-        while len(parts) > 1 and ":".join(parts) not in places:
-            parts.pop()
-        file = ":".join(parts)
-        rest = finding.where[len(file) + 1 :].split(":")[0]
-        return places.get(file, len(files)), int(rest) if rest.isdigit() else 0
+        file, _, line = finding.where.rpartition(":")
+        if not line.isdigit():
+            file, line = finding.where, "0"
+        place = next(
+            (n for n, name in enumerate(files) if file == name or file.startswith(f"{name}/")), len(files)
+        )
+        return place, int(line)
 
     return key
