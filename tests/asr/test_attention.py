@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -17,9 +18,11 @@ from neumo.asr import (
 )
 from neumo.backends.torch.registry import build
 from neumo.engine import AdamW, Checkpoint, NeuralFactory
+from neumo.engine.callbacks.samples import Samples
 from neumo.engine.callbacks.schedule_value import Ramp, ScheduleValue
 from neumo.graph import Graph, inputs
 from neumo.graph.yaml import load_recipe, save_recipe
+from neumo.hub import load_model, save_model
 from neumo.nn.scorer import LabelScorer
 from neumo.types import Acoustic, B, ConfigError, DataError, GraphError, Ids, Lengths, PortError, T, U, Vocab
 from neumo.types import F as Features
@@ -313,3 +316,27 @@ def test_a_recipe_trains_and_searches_one_decoder(tmp_path):
 def test_settings_that_cannot_be_meant_are_refused(kind, wrong):
     with pytest.raises(ConfigError):
         kind(ABC, **wrong)
+
+
+def test_a_model_file_has_the_decoder_and_its_search(tmp_path):
+    recipe, maker = load_recipe(RECIPE), NeuralFactory(device="cpu", seed=5)
+    given = {"encoded": example(torch.float32)[0].numpy(), "encoded_len": FRAMES.numpy()}
+    (wanted,) = maker.infer(recipe.graphs["infer"], given)
+    model = load_model(save_model(tmp_path / "las.neumo", recipe, maker), device="cpu")
+    (found,) = model.factory.infer(model.graphs["infer"], given)
+    assert found["ids"].tolist() == wanted["ids"].tolist()
+    assert np.allclose(found["score"], wanted["score"], atol=1e-6)
+    plain = recipe.graphs["infer"].to_torch(maker)(
+        **{key: torch.as_tensor(value) for key, value in given.items()}
+    )
+    assert np.allclose(plain["score"], wanted["score"], atol=1e-6)
+
+
+def test_pictures_show_where_a_decoder_looked(tmp_path):
+    decoder = dataclasses.replace(LSTM)
+    graph = training(decoder, Spelled(words=8, batch_size=4))
+    told = next(step for step in graph.steps if step.module is decoder)
+    shown = Graph("shown", "train", {"alignment": told.outputs["alignment"]})
+    maker = NeuralFactory(folder=tmp_path, device="cpu")
+    maker.train(graph, max_steps=1, callbacks=[Samples(shown, every_steps=1, count=2)])
+    assert len(list(tmp_path.rglob("*alignment*.png"))) == 2

@@ -56,6 +56,7 @@ class AttentionGreedy(nn.Module):
         self.spec = spec
         self._ends = Ends.of(spec.vocab)
 
+    @torch.no_grad()
     def forward(self, scorer: LabelScorer, encoded_len: Tensor) -> Heard:
         """What scores the next label, (B,) -> (B, U'), (B,), (B,)."""
         most, ends = _most_labels(self.spec, encoded_len), self._ends
@@ -96,6 +97,7 @@ class AttentionBeam(nn.Module):
         self.spec = spec
         self._ends = Ends.of(spec.vocab)
 
+    @torch.no_grad()
     def forward(
         self,
         scorer: LabelScorer,
