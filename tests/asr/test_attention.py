@@ -326,7 +326,7 @@ def test_a_model_file_has_the_decoder_and_its_search(tmp_path):
     (found,) = model.factory.infer(model.graphs["infer"], given)
     assert found["ids"].tolist() == wanted["ids"].tolist()
     assert np.allclose(found["score"], wanted["score"], atol=1e-6)
-    plain = recipe.graphs["infer"].to_torch(maker)(
+    plain = recipe.graphs["infer"].to_torch(factory=maker)(
         **{key: torch.as_tensor(value) for key, value in given.items()}
     )
     assert np.allclose(plain["score"], wanted["score"], atol=1e-6)
