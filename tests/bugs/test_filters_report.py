@@ -70,3 +70,26 @@ def test_nothing_left_is_an_error_that_says_why(manifest):
     assert caught.value.what == f"no recordings of {manifest} are left"
     assert "shorter than 1 s" in caught.value.details[0]
     assert "longer than 2 s" in caught.value.details[1]
+
+
+def test_every_filter_says_what_it_left_out_and_they_add_up(manifest, tmp_path):
+    """C07: 40,000 of 359,000 utterances went without a word; here duration, text, model and bad files."""
+    lines = [json.loads(line) for line in manifest.read_text().splitlines()]
+    lines[1]["text"], lines[2]["audio_filepath"], lines[3]["duration"] = "été", "gone.wav", 0.5
+    manifest.write_text("\n".join(map(json.dumps, lines)))
+    source = SpeechSource(
+        manifest, vocab=Vocab.english(), max_duration=2.0, on_bad="skip", on_unknown="drop_utterance"
+    )
+    source.exclude([5, 6], "too short for its text at loss")
+    report = source.report()
+    assert {dropped.reason: dropped.count for dropped in report.dropped} == {
+        "longer than 2 s": 2,
+        "characters that are not in the vocabulary": 1,
+        "bad recording (missing)": 1,
+        "too short for its text at loss": 2,
+    }
+    assert report.kept + sum(dropped.count for dropped in report.dropped) == report.entries == 20
+    known = report.hours_kept + sum(dropped.hours for dropped in report.dropped)
+    assert known == pytest.approx(report.hours)
+    report.save(tmp_path / "out")
+    assert len((tmp_path / "out" / "dropped.tsv").read_text().splitlines()) == 6

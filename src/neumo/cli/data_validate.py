@@ -127,7 +127,10 @@ def _frames_of(recipe: Recipe) -> Frames | None:
     """Ask the graphs how many frames the scores have for so many samples: the sizes of their types say it."""
     from neumo.data.validate import Frames, ctc_frames
 
-    losses = [m for g in recipe.graphs.values() for m in g.modules.values() if hasattr(m, "needed_frames")]
+    modules = [module for graph in recipe.graphs.values() for module in graph.modules.values()]
+    counting = [module for module in modules if hasattr(module, "needed_frames")]
+    if not counting and not any(type(module).__name__.endswith("CTC") for module in modules):
+        return None  # only CTC needs a frame for each label
     # What is random in training, such as the speed, is left out elsewhere.
     graphs = sorted(recipe.graphs.items(), key=lambda item: item[1].mode != "infer")
     for name, graph in graphs:
@@ -136,7 +139,7 @@ def _frames_of(recipe: Recipe) -> Frames | None:
             def count(seconds: float, size: Any = size, symbol: Any = symbol, rate: int = rate) -> int:
                 return max(0, size.evaluate({symbol: max(1, round(seconds * rate))}))
 
-            needed = losses[0].needed_frames if losses else ctc_frames  # type: ignore[attr-defined]
+            needed = counting[0].needed_frames if counting else ctc_frames  # type: ignore[attr-defined]
             return Frames(f"{size} frames of {symbol} samples (graph {name!r})", count, needed)
     return None
 
