@@ -20,8 +20,8 @@ class BeamCTC(NeuralModule):
     """Keeps the best `beam` hypotheses, frame by frame, each with all of its paths, and gives the best.
 
     >>> list(BeamCTC(Vocab.english(), lm="words.arpa").signature().gives)
-    ['ids', 'ids_len', 'frames', 'score']
-    >>> list(BeamCTC(Vocab.english(), n_best=4).signature().gives)[4:]
+    ['ids', 'ids_len', 'frames', 'label_log_probs', 'score']
+    >>> list(BeamCTC(Vocab.english(), n_best=4).signature().gives)[5:]
     ['best_ids', 'best_len', 'best_score', 'best_acoustic', 'best_lm']
 
     Where `GreedyCTC` reads off the best path, this adds up the paths of a hypothesis (Hannun et al. 2014,
@@ -38,11 +38,12 @@ class BeamCTC(NeuralModule):
     are, which weighs each label; "auto" finds out which. `beta` is 1.5 for words and 0 for labels if it is
     left out. Labels that cannot spell the words are refused: most often the case is another.
 
-    `frames` says where each label begins on the best path of the best hypothesis, as with `GreedyCTC`;
-    `score` is its log-probability, with what the language model adds. With `n_best` above 1 there are also
+    `frames` says where each label begins on the best path of the best hypothesis, as with `GreedyCTC`, and
+    `label_log_probs` how probable it was there, for confidences; `score` is the log-probability of the whole
+    hypothesis, with what the language model adds. With `n_best` above 1 there are also
     `best_ids`, `best_len` and `best_score` of as many hypotheses, best first, and the two parts of that
-    score, `best_acoustic` and `best_lm`; where there are fewer, all three are -inf. Beyond lengths ids and
-    frames are 0. Each utterance is searched on its own: the result is the same in any batch. The search runs
+    score, `best_acoustic` and `best_lm`; where there are fewer, all three are -inf. Beyond lengths
+    they are 0. Each utterance is searched on its own: the result is the same in any batch. The search runs
     on the CPU, in one thread, in double precision.
     """
 
@@ -78,6 +79,7 @@ class BeamCTC(NeuralModule):
             "ids": Hypotheses(self.vocab)[B, emitted],
             "ids_len": Lengths(emitted)[B],
             "frames": Positions(T)[B, emitted],
+            "label_log_probs": LOG_PROB[B, emitted],
             "score": LOG_PROB[B],
         }
         if self.n_best > 1:

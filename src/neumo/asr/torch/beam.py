@@ -19,11 +19,12 @@ from neumo.lm import shared_arpa
 
 
 class BeamHeard(NamedTuple):
-    """The best labels of each utterance, how many they are, where they begin, and their log-probability."""
+    """The best labels of each utterance, how many, where they begin and how probable they are there."""
 
     ids: Tensor  # (B, U')
     ids_len: Tensor  # (B,)
     frames: Tensor  # (B, U')
+    label_log_probs: Tensor  # (B, U')
     score: Tensor  # (B,)
 
 
@@ -33,6 +34,7 @@ class BestBeamHeard(NamedTuple):
     ids: Tensor  # (B, U')
     ids_len: Tensor  # (B,)
     frames: Tensor  # (B, U')
+    label_log_probs: Tensor  # (B, U')
     score: Tensor  # (B,)
     best_ids: Tensor  # (B, M, U')
     best_len: Tensor  # (B, M)
@@ -77,10 +79,14 @@ class BeamCTC(nn.Module):
         )
         best = [each.labels[0] for each in found]
         place, frames = log_probs.device, logs.shape[1]
+        ids, at = _rows(best, frames), _rows(best_frames(logs, lengths, best), frames)
+        sizes = np.array([len(row) for row in best], dtype=np.int64)
+        sure = logs[np.arange(len(ids))[:, None], at, ids] * (np.arange(frames) < sizes[:, None])
         heard = BeamHeard(
-            ids=_rows(best, frames, place),
-            ids_len=torch.tensor([len(row) for row in best], dtype=torch.long, device=place),
-            frames=_rows(best_frames(logs, lengths, best), frames, place),
+            ids=torch.from_numpy(ids).to(place),
+            ids_len=torch.from_numpy(sizes).to(place),
+            frames=torch.from_numpy(at).to(place),
+            label_log_probs=torch.from_numpy(sure).float().to(place),
             score=_numbers([each.scores[:1] for each in found], 1, place).squeeze(1),
         )
         return heard if self.spec.n_best == 1 else self._several(heard, found, frames)
@@ -92,7 +98,7 @@ class BeamCTC(nn.Module):
         sizes = torch.tensor([len(row) for row in rows], dtype=torch.long, device=place)
         return BestBeamHeard(
             *heard,
-            best_ids=_rows(rows, frames, place).view(-1, most, frames),
+            best_ids=torch.from_numpy(_rows(rows, frames)).to(place).view(-1, most, frames),
             best_len=sizes.view(-1, most),
             best_score=_numbers([each.scores for each in found], most, place),
             best_acoustic=_numbers([each.acoustic for each in found], most, place),
@@ -100,12 +106,12 @@ class BeamCTC(nn.Module):
         )
 
 
-def _rows(rows: Sequence[np.ndarray], width: int, place: torch.device) -> Tensor:
-    """Ids or frames as one tensor, 0 behind them: (rows, width)."""
+def _rows(rows: Sequence[np.ndarray], width: int) -> np.ndarray:
+    """Ids or frames in one array, 0 behind them: (rows, width)."""
     whole = np.zeros((len(rows), width), dtype=np.int64)
     for row, values in zip(whole, rows, strict=True):
         row[: len(values)] = values
-    return torch.from_numpy(whole).to(place)
+    return whole
 
 
 def _numbers(rows: Sequence[np.ndarray], width: int, place: torch.device) -> Tensor:
