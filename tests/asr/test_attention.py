@@ -1,9 +1,12 @@
 """Attention decoders and their loss: ports, padding, precision, gradients, and that they learn."""
 
 import dataclasses
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 import torch
 import torch.nn.functional as F
 from tests.asr.attention_toys import ABC, GRU, LSTM, TRANSFORMER, WIDTH, Spelled, recognising, training
@@ -340,3 +343,25 @@ def test_pictures_show_where_a_decoder_looked(tmp_path):
     maker = NeuralFactory(folder=tmp_path, device="cpu")
     maker.train(graph, max_steps=1, callbacks=[Samples(shown, every_steps=1, count=2)])
     assert len(list(tmp_path.rglob("*alignment*.png"))) == 2
+
+
+def test_the_joint_recipe_of_the_guide_is_one(tmp_path):
+    """The YAML of the page, with one voice that says nothing."""
+    page = (Path(__file__).parents[2] / "docs" / "speech-recognition.md").read_text(encoding="utf-8")
+    text = page.partition("## Attention beside CTC")[2].partition("```yaml\n")[2].partition("```")[0]
+    (tmp_path / "joint.yaml").write_text(text, encoding="utf-8")
+    recipe = load_recipe(tmp_path / "joint.yaml")
+    maker = NeuralFactory(device="cpu", verify="values")
+    audio = np.random.default_rng(1).normal(size=(2, 4000)).astype(np.float32)
+    (found,) = maker.infer(
+        recipe.graphs["infer"], {"audio": 0.1 * audio, "audio_len": np.array([4000, 2500])}
+    )
+    assert found["ids_len"].max() <= 13
+    lines = [
+        {"audio_filepath": f"{n}.wav", "duration": 0.5, "text": text} for n, text in enumerate(("ab", "c"))
+    ]
+    for n in range(2):
+        soundfile.write(tmp_path / f"{n}.wav", np.full(8000, 0.1 * n, np.float32), 16000)
+    (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    maker = NeuralFactory(folder=tmp_path / "run", device="cpu", verify="values")
+    assert maker.train(recipe.graphs["train"], max_steps=1).steps == 1
