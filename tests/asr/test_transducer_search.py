@@ -14,7 +14,7 @@ from neumo.types import ConfigError, Vocab
 
 AB, ABCDE = Vocab("ab"), Vocab("abcde")
 TDT = (0, 1, 2)
-SEARCHES = ["time", "alignment", "adaptive", "best_first"]
+SEARCHES = ["time", "alignment", "token", "adaptive", "best_first"]
 
 
 def lattice(vocab, encoded, *, durations=(), kind="lstm", sharp=4.0, seed=0):
@@ -96,7 +96,12 @@ def test_silence_of_a_lattice_with_durations_has_no_labels():
     scored = lattice(AB, random(2, 4, 6), durations=TDT)
     with torch.no_grad():
         scored.module.out.bias[2] += 1000.0
-    for spec in (TransducerGreedy(AB), TransducerBeam(AB), TransducerBeam(AB, search="best_first")):
+    for spec in (
+        TransducerGreedy(AB),
+        TransducerBeam(AB),
+        TransducerBeam(AB, search="best_first"),
+        TransducerBeam(AB, search="token"),
+    ):
         ids, ids_len, frames, *_ = build(spec)(scored, torch.tensor([6, 4]))
         assert ids_len.tolist() == [0, 0]
         assert ids.shape == frames.shape == (2, 0)
@@ -120,6 +125,8 @@ def test_labels_that_take_no_time_end_all_the_same():
         ("adaptive", ()),
         ("best_first", ()),
         ("best_first", TDT),
+        ("token", ()),
+        ("token", TDT),
     ],
 )
 @pytest.mark.parametrize("beam", [2, 5])

@@ -68,6 +68,9 @@ class TransducerBeam(NeuralModule):
                   durations, too (TSD of Saon et al. 2020)
     "alignment"   step after step, blanks and labels alike, at most `max_per_frame` labels for each frame
                   in the whole utterance (ALSD of the same)
+    "token"       one token of every hypothesis after the other, wherever in time each is; at most
+                  `max_symbols` labels a frame; with durations, too; the number of steps is that of the
+                  longest hypothesis, not that of frames
     "adaptive"    at most `steps` - 1 labels a frame, of each hypothesis only what is within `gamma` of its
                   best among `beam` + `extra` tokens; hypotheses that are at most `prefix` labels shorter
                   are added to longer ones: fewest calls of the networks (mAES of Kim et al. 2020)
@@ -89,7 +92,7 @@ class TransducerBeam(NeuralModule):
     role: ClassVar[Role] = "decoder"
 
     vocab: Vocab
-    search: Literal["time", "alignment", "adaptive", "best_first"] = "time"
+    search: Literal["time", "alignment", "token", "adaptive", "best_first"] = "time"
     beam: int = 4
     n_best: int = 1
     max_symbols: int = 10
@@ -103,7 +106,7 @@ class TransducerBeam(NeuralModule):
     lm_weight: float = 0.0
 
     def __post_init__(self) -> None:
-        one_of(self, "search", ("time", "alignment", "adaptive", "best_first"))
+        one_of(self, "search", ("time", "alignment", "token", "adaptive", "best_first"))
         at_least(self, 1, "beam", "n_best", "max_symbols", "steps")
         at_least(self, 0, "max_per_frame", "extra", "gamma", "prefix", "lm_weight")
         if self.n_best > self.beam:

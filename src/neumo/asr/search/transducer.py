@@ -95,7 +95,7 @@ Search = Generator[Wanted, Sequence[NodeScores], list[Hypothesis]]
 class BeamSettings:
     """How to search; see `TransducerBeam`."""
 
-    search: Literal["time", "alignment", "adaptive", "best_first"] = "time"
+    search: Literal["time", "alignment", "token", "adaptive", "best_first"] = "time"
     beam: int = 4
     max_symbols: int = 10
     max_per_frame: float = 2.0
@@ -242,6 +242,35 @@ def alignment_synchronous(start: list[Hypothesis], frames: int, settings: BeamSe
     return ended or alive
 
 
+def token_synchronous(start: list[Hypothesis], frames: int, settings: BeamSettings) -> Search:
+    """Token after token of every hypothesis, wherever in time it is; those at the end wait for the others.
+
+    Hypotheses that have come to one frame with the same labels are added up; with durations, a token lasts
+    one of its best `beam` durations, and a blank may last beyond the end.
+    """
+    alive = {(0, each.context): (0, each) for each in start}  # by frame and labels; labels read in the frame
+    while any(frame < frames for frame, _ in alive):
+        here = [(frame, count, each) for (frame, _), (count, each) in alive.items()]
+        active = [one for one in here if one[0] < frames]
+        scored = iter((yield [(frame, each.context) for frame, _, each in active]))
+        new: list[tuple[int, int, Hypothesis]] = []
+        for frame, count, each in here:
+            if frame >= frames:
+                new.append((frame, count, each))
+                continue
+            scores = next(scored)
+            tokens = _best_tokens(scores, settings) if count < settings.max_symbols else []
+            for label, lasts, score in tokens:
+                new.append((frame + lasts, 0 if lasts else count + 1, each.label(label, score, frame)))
+            new += ((frame + lasts, 0, each.blank(score)) for lasts, score in _blanks(scores, settings))
+        alive = {}
+        for frame, count, each in sorted(new, key=lambda one: -one[2].score)[: settings.beam]:
+            count, known = alive.get((frame, each.context), (count, None))
+            both = each if known is None else merged([known, each])[0]
+            alive[frame, each.context] = count, both
+    return [each for _, each in alive.values()]
+
+
 def best_first(start: list[Hypothesis], frames: int, settings: BeamSettings) -> Search:
     """In each frame the best hypothesis is extended, until enough have left it that are better (Graves 2012).
 
@@ -385,6 +414,7 @@ def _between(first: Context, last: Context) -> list[Context]:
 _SEARCHES = {
     "time": time_synchronous,
     "alignment": alignment_synchronous,
+    "token": token_synchronous,
     "adaptive": adaptive,
     "best_first": best_first,
 }
