@@ -161,6 +161,6 @@ def _warnings(learned: LearnedVocab, texts: Sequence[str], written: Sequence[str
         share = 100 * capitals / letters
         yield f"{share:.1f} % of the letters are capitals: --case lower makes one label of each pair"
     rewritten = sum(1 for before, after in zip(texts, written, strict=True) if before != after)
-    if rewritten:
+    if rewritten and learned.vocab.normalise == Normalise():  # what was asked for needs no warning
         yield f"{rewritten} of {found.texts} texts are written differently: {learned.vocab.normalise}"
     yield from found.hints

@@ -129,13 +129,7 @@ def _picture(drawn: Sequence[str], marks: Sequence[tuple[float, str]], most: int
 
 
 def _shown(character: str) -> str:
-    return (
-        "space"
-        if character == " "
-        else character
-        if character.isprintable()
-        else f"U+{ord(character[0]):04X}"
-    )
+    return "␣" if character == " " else character if character.isprintable() else f"U+{ord(character[0]):04X}"
 
 
 def _table(sets: Sequence[SetFigures]) -> str:

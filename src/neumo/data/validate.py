@@ -244,7 +244,7 @@ class _Look:
         text = " ".join((entry.text or "").split())
         if not text or seconds is None:
             return
-        same = self.seen.texts.setdefault((text, round(seconds, 3)), entry)
+        same = self.seen.texts.setdefault((text, round(seconds, 6)), entry)
         if same is not entry and (entry.speaker is None or entry.speaker == same.speaker):
             what = f"text and duration ({seconds:.3f} s) of {same.name} ({same.where})"
             self._note("same-text", entry.where, entry.name, what)
