@@ -69,7 +69,7 @@ def jasper(repeat: int, *, dense: bool) -> Blocks:
 
 
 def quartznet_5x3() -> Blocks:
-    """QuartzNet with five residual blocks of three wide convolutions, in between its usual ends."""
+    """QuartzNet with five wide residual blocks of three convolutions; its ends are taken to be the usual."""
     usual = quartznet(1)
     settings = {"repeat": 3, "residual": True, "separable": True, "dropout": 0.2}
     return (usual[0], *(ConvBlock(512, kernel, **settings) for kernel in (63, 63, 75, 75, 75)), *usual[-2:])
@@ -100,7 +100,11 @@ def matchboxnet(repeat: int, *, width: int = 64) -> Blocks:
 
 
 def speaker_3x2() -> Blocks:
-    """The encoder of the original's speaker recognition: three residual blocks, for pooling over time."""
+    """The encoder of the original's speaker recognition, for pooling over time.
+
+    Widths, kernels and dropout are the published ones; that the three wide blocks are residual is taken from
+    its name, QuartzNet 3x2.
+    """
     body = (ConvBlock(512, kernel, repeat=2, residual=True, dropout=0.5) for kernel in (5, 7, 9))
     return (ConvBlock(512, 3, dropout=0.5), *body, ConvBlock(1500, 1, dropout=0.5))
 
