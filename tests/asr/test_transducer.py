@@ -104,9 +104,9 @@ BEAMS = {
 
 @pytest.mark.parametrize("stored", BEAMS)
 def test_beam_searches_are_those_of_the_original(original, stored):
-    told, arrays, vocab, durations, lattice = original
-    if stored not in told or (durations and stored == "decode_maes"):
-        pytest.skip("there is no such search with durations")
+    told, arrays, vocab, _, lattice = original
+    if stored not in told:
+        pytest.skip("the original has no such search with durations")
     decoder = build(TransducerBeam(vocab, beam=2, search=BEAMS[stored]))
     ids, ids_len, frames, score, *_ = decoder(lattice, arrays["enc_len"])
     assert [row[:count].tolist() for row, count in zip(ids, ids_len, strict=True)] == told[stored]["ids"]

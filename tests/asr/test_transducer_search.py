@@ -127,6 +127,8 @@ def test_labels_that_take_no_time_end_all_the_same():
         ("best_first", TDT),
         ("token", ()),
         ("token", TDT),
+        ("adaptive", TDT),
+        ("adaptive", (1, 2)),
     ],
 )
 @pytest.mark.parametrize("beam", [2, 5])

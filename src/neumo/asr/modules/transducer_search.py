@@ -73,7 +73,8 @@ class TransducerBeam(NeuralModule):
                   longest hypothesis, not that of frames
     "adaptive"    at most `steps` - 1 labels a frame, of each hypothesis only what is within `gamma` of its
                   best among `beam` + `extra` tokens; hypotheses that are at most `prefix` labels shorter
-                  are added to longer ones: fewest calls of the networks (mAES of Kim et al. 2020)
+                  are added to longer ones: fewest calls of the networks (mAES of Kim et al. 2020); with
+                  durations, too
     "best_first"  in each frame the best one is extended, until `beam` others have left the frame that are
                   better, at most `max_symbols` labels a frame (Graves 2012, section 3). It adds up nothing,
                   or, with durations, hypotheses that have come to one frame with the same labels
@@ -119,7 +120,7 @@ class TransducerBeam(NeuralModule):
     def signature(self) -> Signature:
         """A lattice, and a language model where one counts, to ids without blank and their frames."""
         takes, emitted = lattice_ports(self.vocab), U("U'")
-        if self.search in ("alignment", "adaptive"):
+        if self.search == "alignment":  # with durations, its steps are none of the alignment
             takes["lattice"] = Lattice(self.vocab.with_blank("end"), durations=NO_DURATIONS)[B, T]
         if self.lm_weight:
             takes["lm"] = Scorer(self.vocab.with_ends())[B]

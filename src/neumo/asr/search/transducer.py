@@ -346,40 +346,53 @@ def _merged_by_frame(found: Iterable[tuple[int, Hypothesis]]) -> list[tuple[int,
 
 
 def adaptive(start: list[Hypothesis], frames: int, settings: BeamSettings) -> Search:
-    """A label or two in a frame, and of each hypothesis what is near to its best (Kim et al. 2020, mAES)."""
-    kept = start
+    """A label or two in a frame, and of each hypothesis what is near to its best (Kim et al. 2020, mAES).
+
+    With durations, tokens are chosen together with how long they last; hypotheses that have come to one frame
+    with the same labels are added up.
+    """
+    kept = [(0, each) for each in start]  # with the frame that each has come to
     for frame in range(frames):
-        here = sorted(kept, key=lambda each: -len(each.labels))
+        left = [one for one in kept if one[0] > frame]
+        here = sorted((each for at, each in kept if at == frame), key=lambda each: -len(each.labels))
         here = yield from _add_prefixes(here, frame, settings)
         known = {each.context for each in here}
-        left: list[Hypothesis] = []
         for step in range(settings.steps):
-            scored = yield _wanted(frame, here)
-            longer: list[Hypothesis] = []
-            for each, scores in zip(here, scored, strict=True):
-                stays, more = _near(each, scores, frame, settings)
-                left += stays
-                longer += (new for new in more if new.context not in known)
-            here = longer
-            if not longer:
+            if not here:
                 break
-            if step == settings.steps - 1:
-                scored = yield _wanted(frame, longer)
-                left += (each.blank(s.blank) for each, s in zip(longer, scored, strict=True))
-        kept = _best(merged(left), settings.beam)
-    return kept
+            scored = yield _wanted(frame, here)
+            near = [_near(*one, frame, settings) for one in zip(here, scored, strict=True)]
+            left += (one for each in near for one in each if one[0] > frame)
+            here = [new for each in near for at, new in each if at == frame and new.context not in known]
+            if here and step == settings.steps - 1:
+                scored = yield _wanted(frame, here)
+                for each, scores in zip(here, scored, strict=True):
+                    left += ((frame + lasts, each.blank(s)) for lasts, s in _blanks(scores, settings)[:1])
+        kept = _best_by_frame(_merged_by_frame(left), settings.beam)
+    return [each for _, each in kept]
 
 
 def _near(
     each: Hypothesis, scores: NodeScores, frame: int, settings: BeamSettings
-) -> tuple[list[Hypothesis], list[Hypothesis]]:
-    """The tokens within `gamma` of the best of the beam and `extra` more: the blank, and labels."""
+) -> list[tuple[int, Hypothesis]]:
+    """What `gamma` from the best, among `beam` and `extra` tokens, makes of a hypothesis, and when."""
     count = settings.beam + settings.extra
-    tokens = [*scores.best(count), (-1, scores.blank)]
-    tokens = sorted(tokens, key=lambda one: -one[1])[:count]
-    near = [(label, score) for label, score in tokens if score >= tokens[0][1] - settings.gamma]
-    stays = [each.blank(score) for label, score in near if label < 0]
-    return stays, [each.label(label, score, frame) for label, score in near if label >= 0]
+    tokens = sorted([*scores.best(count), (-1, scores.blank)], key=lambda one: -one[1])[:count]
+    lasting = _lasting(scores, settings)
+    if lasting:
+        both = ((label, lasts, one + two) for label, one in tokens for lasts, two in lasting)
+        options = sorted(both, key=lambda one: -one[2])[:count]
+    else:
+        options = [(label, 0, score) for label, score in tokens]
+    found: list[tuple[int, Hypothesis]] = []
+    for label, lasts, score in options:
+        if score < options[0][2] - settings.gamma:
+            break
+        if label < 0:
+            found.append((frame + max(lasts, 1), each.blank(score)))  # a blank always goes on
+        else:
+            found.append((frame + lasts, each.label(label, score, frame)))
+    return found
 
 
 def _add_prefixes(
@@ -395,10 +408,20 @@ def _add_prefixes(
             contexts = _between(shorter.context, longer.context)
             scored = yield [(frame, context) for context in contexts]
             path = zip(scored, longer.labels[n:], strict=True)
-            score = shorter.score + sum(float(scores.labels[label]) for scores, label in path)
+            score = shorter.score + sum(_staying(*one, settings) for one in path)
             longer = Hypothesis(longer.context, _sum(longer.score, score), longer.frames)
         found[at] = longer
     return found
+
+
+def _staying(scores: NodeScores, label: int, settings: BeamSettings) -> float:
+    """The score of a label that does not leave its frame."""
+    score = float(scores.labels[label])
+    if scores.durations is None:
+        return score
+    return (
+        score + float(scores.durations[settings.durations.index(0)]) if 0 in settings.durations else -math.inf
+    )
 
 
 def _between(first: Context, last: Context) -> list[Context]:
