@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 from neumo.types.errors import ConfigError, did_you_mean
@@ -77,14 +78,19 @@ class Normalise:
             text = text.lower() if self.case == "lower" else text.upper()
         if "'" in self.kept and self.punctuation != "keep":
             text = text.translate(_LIKE)
-        text = "".join(self._one(c) for c in text)
+        text = text.translate(_table(self))
         if form != "keep" and self.case != "keep":
             text = unicodedata.normalize(form, text)  # the case of a letter may have another form
         if self.spaces == "keep":
             return text
         return (" " if self.spaces == "single" else "").join(text.split())
 
-    def _one(self, character: str) -> str:
+    def write(self, character: str) -> str:
+        """Write one character as the policy says, apart from its form, case and marks.
+
+        >>> Normalise(punctuation="drop").write("!")
+        ''
+        """
         kind = unicodedata.category(character)
         if character in self.kept or (kind[0] == "L" and character != "\u0640"):
             return character
@@ -141,3 +147,20 @@ class Normalise:
                     fixes=did_you_mean(str(name), known),
                 )
         return cls(**settings)
+
+
+class _Table(dict[int, str]):
+    """What becomes of each character, filled as characters are met: `str.translate` asks for their codes."""
+
+    def __init__(self, policy: Normalise) -> None:
+        super().__init__()
+        self._policy = policy
+
+    def __missing__(self, code: int) -> str:
+        self[code] = self._policy.write(chr(code))
+        return self[code]
+
+
+@lru_cache(maxsize=32)
+def _table(policy: Normalise) -> _Table:
+    return _Table(policy)
