@@ -51,6 +51,7 @@ class CTCPrefix:
         # Beyond the end nothing changes: the blank is certain there, and no label begins.
         known = log_probs.double().clamp(min=_LEAST)
         self._labels = known[:, :, :-1].masked_fill(~real[:, :, None], -torch.inf)  # (B, T, V - 1)
+        self._chances = self._labels.exp()
         self._blank = known[:, :, -1].masked_fill(~real, 0)  # (B, T)
         self._real = real
 
@@ -63,12 +64,17 @@ class CTCPrefix:
     def next(self, state: PrefixState) -> Tensor:
         """The log-probability of all texts that begin with a hypothesis and one more label: (N, V - 1)."""
         before = torch.logaddexp(state.in_label, state.in_blank)[:, :-1]  # (N, T)
-        found = self._begun(before, state)
+        # A product of matrices sums over the frames in which a label may begin; the largest term becomes 1.
+        rows, frames = self._real.shape
+        largest = F.pad(before, (0, 1), value=-torch.inf).amax(dim=1, keepdim=True)  # there may be no frame
+        largest = largest.masked_fill(largest == -torch.inf, 0)
+        parts = (before - largest).exp().view(rows, len(before) // max(rows, 1), frames)
+        found = (parts @ self._chances).flatten(0, 1).log() + largest
         # The last label begins anew only behind a blank.
-        again = self._begun(state.in_blank[:, :-1], state)
-        label = state.last.clamp(min=0)[:, None]
-        repeated = torch.where(state.last[:, None] < 0, found.gather(1, label), again.gather(1, label))
-        return found.scatter(1, label, repeated)
+        label = state.last.clamp(min=0)
+        again = (state.in_blank[:, :-1] + self._labels[state.rows, :, label]).logsumexp(dim=1)
+        kept = torch.where(state.last < 0, found.gather(1, label[:, None]).squeeze(1), again)
+        return found.scatter(1, label[:, None], kept[:, None])
 
     def extend(self, state: PrefixState, chosen: Tensor, labels: Tensor) -> PrefixState:
         """Add a label to hypotheses that are chosen by number: (M,), (M,)."""
@@ -84,18 +90,6 @@ class CTCPrefix:
         in_label = _summed(before, scores.masked_fill(~real, 0), real)
         in_blank = _summed(in_label[:, :-1], self._blank[rows], real)
         return PrefixState(in_label, in_blank, labels, rows)
-
-    def _begun(self, before: Tensor, state: PrefixState) -> Tensor:
-        """Sum over the frames in which each label may begin: (N, T) -> (N, V - 1).
-
-        A product of matrices, with the largest term brought to 1 first.
-        """
-        rows, frames = self._real.shape
-        largest = F.pad(before, (0, 1), value=-torch.inf).amax(dim=1, keepdim=True)  # there may be no frame
-        largest = largest.masked_fill(largest == -torch.inf, 0)
-        parts = (before - largest).exp().view(rows, len(before) // max(rows, 1), frames)
-        sums = (parts @ self._labels.exp()).flatten(0, 1)
-        return sums.log() + largest
 
 
 def _summed(entering: Tensor, scores: Tensor, real: Tensor) -> Tensor:
