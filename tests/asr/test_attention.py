@@ -26,6 +26,7 @@ from neumo.engine.callbacks.schedule_value import Ramp, ScheduleValue
 from neumo.graph import Graph, inputs
 from neumo.graph.yaml import load_recipe, save_recipe
 from neumo.hub import load_model, save_model
+from neumo.nn.position import sinusoids
 from neumo.nn.scorer import LabelScorer
 from neumo.types import Acoustic, B, ConfigError, DataError, GraphError, Ids, Lengths, PortError, T, U, Vocab
 from neumo.types import F as Features
@@ -96,6 +97,51 @@ def test_what_stands_in_the_padding_changes_nothing(spec):
         assert not found[1][..., frames:].any()
         sums = found[1].sum(2)
         assert torch.allclose(sums, torch.full_like(sums, float(frames > 0)), atol=1e-6)
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_the_transformer_is_that_of_torch(norm):
+    spec = dataclasses.replace(TRANSFORMER, width=24, norm=norm, activation="gelu")
+    module = shaken(build(spec).double().eval())
+    layer = torch.nn.TransformerDecoderLayer(
+        24, 2, 48, activation="gelu", batch_first=True, norm_first=norm == "pre"
+    )
+    last = torch.nn.LayerNorm(24) if norm == "pre" else None
+    theirs = torch.nn.TransformerDecoder(layer, 2, last).double().eval()
+    for mine, other in zip(module.layers, theirs.layers, strict=True):
+        for one, two in ((mine.attention, other.self_attn), (mine.cross, other.multihead_attn)):
+            parts = one.query, one.key, one.value
+            two.in_proj_weight.data = torch.cat([part.weight for part in parts])
+            two.in_proj_bias.data = torch.cat([part.bias for part in parts])
+            two.out_proj.load_state_dict(one.output.state_dict())
+        norms = mine.norm_attention, mine.norm_cross, mine.norm_feed_forward
+        for one, two in zip(norms, (other.norm1, other.norm2, other.norm3), strict=True):
+            two.load_state_dict(one.state_dict())
+        other.linear1.load_state_dict(mine.feed_forward.widen.state_dict())
+        other.linear2.load_state_dict(mine.feed_forward.narrow.state_dict())
+    if last is not None:
+        theirs.norm.load_state_dict(module.norm.state_dict())
+    encoded, targets = torch.randn(3, 24, 9).double(), example()[1][:3]
+    labels = torch.cat([torch.full((3, 1), 3), targets], dim=1)
+    x = module.embedding(labels) * 24**0.5 + sinusoids(torch.arange(5), 24)
+    wanted = module.output(
+        theirs(
+            x,
+            encoded.transpose(1, 2),
+            tgt_mask=torch.nn.Transformer.generate_square_subsequent_mask(5, dtype=torch.float64),
+            memory_key_padding_mask=torch.arange(9) >= FRAMES[:3, None],
+        )
+    ).log_softmax(-1)
+    found = module(encoded, FRAMES[:3], targets, torch.full((3,), 4))
+    assert (found.log_probs - wanted).abs().max() < 1e-6  # sinusoids are float32
+
+
+def shaken(module):
+    """Biases and norms that are not at their defaults."""
+    with torch.no_grad():
+        for weight in module.parameters():
+            weight.add_(torch.randn_like(weight), alpha=0.3)
+    return module
 
 
 @ALL

@@ -194,6 +194,37 @@ def test_an_utterance_is_decoded_the_same_alone_and_in_a_batch(kind, spec):
                 assert used is None or not theirs[..., used:].any()
 
 
+def test_ends_among_the_labels_are_never_written():
+    """Vocabularies of pieces have <s> and </s> of their own, and CTC scores them as labels."""
+    vocab = Vocab(["<s>", "</s>", "a", "b"], bos="<s>", eos="</s>")
+    decoder = made(RecurrentDecoder(vocab, width=5, hidden=8, embedding=4, attention=6, filters=0))
+    log_probs = (2 * torch.randn(4, 6, 5, dtype=torch.float64)).log_softmax(-1)
+    scorer = decoder(encoded(), FRAMES)
+    for heard in (
+        build(AttentionGreedy(vocab))(scorer, FRAMES),
+        build(AttentionBeam(vocab, beam=4, length_bonus=2.0))(scorer, FRAMES),
+        build(AttentionBeam(vocab, beam=4, ctc_weight=0.5))(scorer, FRAMES, log_probs, FRAMES),
+    ):
+        assert all(label > 1 for text in texts(heard.ids, heard.ids_len) for label in text)
+        assert torch.isfinite(heard.score).all()
+
+
+@pytest.mark.parametrize(
+    "spec", [AttentionGreedy(ABC), AttentionBeam(ABC, beam=2, n_best=2), AttentionBeam(ABC, ctc_weight=0.5)]
+)
+def test_a_batch_without_utterances_gives_none(spec):
+    nothing = torch.zeros(0, dtype=torch.long)
+    more = (
+        (torch.zeros(0, 6, 4, dtype=torch.float64), nothing)
+        if spec.signature().takes.keys() & {"log_probs"}
+        else ()
+    )
+    for decoder in (DECODERS["lstm"], DECODERS["transformer"]):
+        scorer = made(decoder)(torch.zeros(0, 5, 6, dtype=torch.float64), nothing)
+        heard = build(spec)(scorer, nothing, *more)
+        assert heard.ids.shape[0] == heard.ids_len.shape[0] == heard.score.shape[0] == 0
+
+
 def test_an_end_below_the_threshold_is_not_taken():
     module = made(DECODERS["lstm"])
     with torch.no_grad():

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from neumo.backends.torch.registry import build
+from neumo.backends.torch.training.numbers import numbers_of
 from neumo.graph import LossSum, inputs
 from neumo.graph.yaml import load_recipe, save_recipe
 from neumo.types import ConfigError, Loss, PortError, Values
@@ -25,6 +26,11 @@ def test_losses_are_added_with_their_weights():
     assert one.grad.item() == pytest.approx(0.3)
     counted = module(a=one, b=two, a_count=torch.tensor(3.0), b_count=torch.tensor(4.0))
     assert counted.count == 4
+
+
+def test_weights_are_numbers_that_a_schedule_can_change():
+    module = build(LossSum({"a": 0.3, "b": 0.7}))
+    assert numbers_of(module, "*") == {"weight_a": 0.3, "weight_b": 0.7}
 
 
 def test_counts_are_connected_for_all_losses_or_for_none():
