@@ -54,9 +54,9 @@ _ROOMS: dict[str, tuple[str, ...]] = {
         "Element", "Environment", "F", "Features", "Flags", "GraphError", "H", "Hypotheses", "Ids", "Image",
         "Item", "Kind", "Latent", "Lengths", "LogDet", "LogProbs", "Logits", "Loss", "MFCC", "Mask", "Mel",
         "NeumoError", "NeuralType", "Normalise", "ONE", "Obligation", "Outcome", "Pitch", "PortError",
-        "Positions", "Probs", "Reason", "Relation", "Score", "Scorer", "Scores", "Size", "Speaker", "Spectrogram",
-        "State", "Strings", "Struct", "Symbol", "T", "Text", "U", "V", "Values", "Var", "Vocab", "W", "clock_of",
-        "compare", "parse",
+        "Positions", "Probs", "Reason", "Relation", "Score", "Scorer", "Scores", "Size", "Speaker",
+        "Spectrogram", "State", "Strings", "Struct", "Symbol", "T", "Text", "U", "V", "Values", "Var",
+        "Vocab", "W", "clock_of", "compare", "parse",
     ),
 }  # fmt: skip
 _WHERE = {name: room for room, names in _ROOMS.items() for name in names}
