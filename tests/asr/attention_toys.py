@@ -92,13 +92,15 @@ class SpelledSource:
         return None
 
 
-def training(decoder: Any, data: Spelled | None = None, head: CTCHead | None = None) -> Graph:
+def training(
+    decoder: Any, data: Spelled | None = None, head: CTCHead | None = None, *, mean_over: Any = "utterances"
+) -> Graph:
     """A decoder that is trained alone, or with CTC on the same frames."""
     batch = (data or Spelled())()
     told = decoder(
         encoded=batch.encoded, encoded_len=batch.encoded_len, targets=batch.text, targets_len=batch.text_len
     )
-    loss = SequenceLoss(ABC, smoothing=0.05)(
+    loss = SequenceLoss(ABC, smoothing=0.05, mean_over=mean_over)(
         log_probs=told.log_probs, targets=batch.text, targets_len=batch.text_len
     )
     if head is None:

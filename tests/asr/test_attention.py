@@ -20,7 +20,7 @@ from neumo.asr import (
     TransformerDecoder,
 )
 from neumo.backends.torch.registry import build
-from neumo.engine import AdamW, Checkpoint, NeuralFactory
+from neumo.engine import SGD, AdamW, Checkpoint, NeuralFactory
 from neumo.engine.callbacks.samples import Samples
 from neumo.engine.callbacks.schedule_value import Ramp, ScheduleValue
 from neumo.graph import Graph, inputs
@@ -281,6 +281,26 @@ def test_scheduled_sampling_is_resumed_exactly(tmp_path):
     parts = run(tmp_path / "parts", 5) + run(tmp_path / "parts", 8)
     assert parts == whole
     assert len(whole) == 8
+
+
+@pytest.mark.parametrize(
+    ("joint", "mean_over"), [(False, "utterances"), (False, "positions"), (True, "utterances")]
+)
+def test_a_step_of_uneven_batches_is_that_of_one_batch(joint, mean_over):
+    def trained(batch_size, batches):
+        decoder, head = dataclasses.replace(LSTM), CTCHead(ABC, width=WIDTH) if joint else None
+        maker = NeuralFactory(device="cpu", seed=2)
+        data = Spelled(words=16, batch_size=batch_size, shuffle=False)
+        graph = training(decoder, data, head, mean_over=mean_over)
+        result = maker.train(
+            graph, optimizer=SGD(lr=0.1), schedule=None, max_steps=3, batches_per_step=batches
+        )
+        return result.losses, maker.weights(graph)
+
+    one, split = trained(16, 1), trained(7, 3)
+    assert split[0] == pytest.approx(one[0], rel=1e-5)
+    for name, weight in one[1].items():
+        assert np.allclose(split[1][name], weight, atol=1e-5), name
 
 
 @pytest.mark.parametrize("spec", [LSTM, TRANSFORMER], ids=["lstm", "transformer"])
