@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from neumo.asr.search.prefix import prefix_beam_search
+from neumo.types import DataError
 
 EXACT = {"least_label": -np.inf, "least_beam": -np.inf}
 
@@ -151,3 +152,36 @@ def test_nothing_said_is_an_empty_hypothesis():
     assert [row.tolist() for row in none.labels] == [[]]
     assert none.scores.tolist() == [0.0]
     assert search(np.zeros((0, 5, 3))) == []
+
+
+@pytest.mark.parametrize("bad", [np.nan, -np.inf])
+def test_frames_without_any_possible_label_are_named(bad):
+    log_probs = posteriors(1, 3, 8, 4)
+    log_probs[1, 5] = bad
+    with pytest.raises(DataError, match="frame 5 of utterance 1") as caught:
+        search(log_probs)
+    assert caught.value.code == "no-label"
+    assert len(search(log_probs, [8, 5, 8])) == 3  # behind the end nobody minds
+
+
+def test_labels_that_cannot_be_are_never_said():
+    log_probs = np.full((1, 5, 3), -np.inf)
+    log_probs[0, :, 0] = 0.0
+    log_probs[0, 2, :2] = -np.inf, 0.0
+    (found,) = search(log_probs, n_best=5)
+    assert [row.tolist() for row in found.labels] == [[0, 1, 0]]
+    (found,) = search(np.where(np.isneginf(log_probs), -5000.0, log_probs), n_best=5)
+    assert [row.tolist() for row in found.labels] == [[0, 1, 0]]
+
+
+def test_a_blank_alone_says_nothing():
+    (found,) = search(np.zeros((1, 4, 1)))
+    assert [row.tolist() for row in found.labels] == [[]]
+
+
+def test_a_large_batch_is_cut_into_parts_that_fit(monkeypatch):
+    log_probs, lengths = posteriors(3, 7, 20, 5), [20, 3, 20, 11, 0, 20, 7]
+    whole = search(log_probs, lengths, n_best=2)
+    monkeypatch.setattr("neumo.asr.search.prefix._AT_ONCE", 2 * 20 * 5)
+    for one, other in zip(whole, search(log_probs, lengths, n_best=2), strict=True):
+        assert [ids.tolist() for ids in one.labels] == [ids.tolist() for ids in other.labels]

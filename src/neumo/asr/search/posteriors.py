@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from neumo.types.errors import DataError
+
 DUMP, STAY, FIRST = 0, 1, 2  # rows of the candidates of a frame: labels that are pruned, no label, the labels
 
 
@@ -59,6 +61,8 @@ class Posteriors:
         frames = np.arange(log_probs.shape[1]) < lengths[:, None]  # (B, T)
         logs = np.where(frames[:, :, None], log_probs, 0.0).astype(np.float64)
         best = logs.max(axis=2, initial=-np.inf)
+        if not np.isfinite(best).all():
+            raise _no_label(log_probs, best)
         likely = (logs >= np.minimum(best, least)[:, :, None]) & np.isfinite(logs)
         likely &= frames[:, :, None]
         stepped = likely[:, :, :-1].any(axis=2)  # (B, T)
@@ -112,6 +116,17 @@ class Posteriors:
                 row_of=row_of[step, :left],
                 rested=rested if rested.any() else None,
             )
+
+
+def _no_label(log_probs: np.ndarray, best: np.ndarray) -> DataError:
+    utterance, frame = (int(each[0]) for each in np.nonzero(~np.isfinite(best)))
+    found = "NaN" if np.isnan(log_probs[utterance, frame]).any() else f"{best[utterance, frame]}"
+    return DataError(
+        f"frame {frame} of utterance {utterance} of the batch has no label that is possible: "
+        f"the best log-probability is {found}",
+        code="no-label",
+        why="The network gives numbers that are not finite.",
+    )
 
 
 def _chosen(array: np.ndarray, place: np.ndarray) -> np.ndarray:
