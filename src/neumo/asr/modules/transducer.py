@@ -189,15 +189,6 @@ class TransducerLoss(NeuralModule):
         """A lattice and targets, each with lengths, to a loss and the utterances it left out."""
         return _loss_signature(self.vocab, ())
 
-    @staticmethod
-    def needed_frames(ids: Sequence[int]) -> int:
-        """Count the frames that a target needs: one, as labels take no time.
-
-        >>> TransducerLoss.needed_frames([7, 4, 11, 11, 14])
-        1
-        """
-        return 1
-
 
 @dataclass(frozen=True)
 class TDTLoss(NeuralModule):
