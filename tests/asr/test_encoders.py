@@ -10,12 +10,16 @@ from neumo.asr import (
     ConvEncoder,
     CTCHead,
     CTCLoss,
+    GreedyCTC,
     MelSpectrogram,
     RecurrentEncoder,
     SqueezeExcite,
 )
+from neumo.asr.word_times import find_clock
 from neumo.backends.torch.registry import build
-from neumo.types import Vocab
+from neumo.graph import Graph
+from neumo.graph.inputs import inputs
+from neumo.types import Audio, B, Lengths, T, Vocab
 
 LETTERS = Vocab.english()
 
@@ -119,6 +123,18 @@ def test_a_few_utterances_are_learned_by_heart(name):
         optimizer.step()
         losses.append(value.item())
     assert losses[-1] < 0.2 * losses[0]
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_the_graph_knows_how_many_encoded_frames_make_a_second(name):
+    spec = ENCODERS[name]
+    given = inputs(audio=Audio(rate=16000)[B, T], audio_len=Lengths(T)[B])
+    features = MelSpectrogram(n_mels=8)(audio=given.audio, audio_len=given.audio_len)
+    encoded = spec(mel=features.mel, mel_len=features.mel_len)
+    scores = CTCHead(LETTERS, spec.width)(encoded=encoded.encoded).log_probs
+    read = GreedyCTC(LETTERS)(log_probs=scores, log_probs_len=encoded.encoded_len)
+    clock = find_clock(Graph("infer", "infer", {"ids": read.ids, "ids_len": read.ids_len}))
+    assert clock.rate * spec.stride == 100
 
 
 RECIPE = """
