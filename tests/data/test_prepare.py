@@ -290,6 +290,15 @@ def test_the_layout_of_each_corpus_becomes_manifests(tmp_path, name):
     assert (entry.text or "").lower() == first
 
 
+def test_several_languages_of_common_voice_have_manifests_of_their_own(tmp_path):
+    members = corpora.commonvoice()
+    put(tmp_path / "disk", {"cv-corpus-99.0-cy.tar.gz": members})
+    other = {name.replace("/cy/", "/br/"): data for name, data in members.items()}
+    put(tmp_path / "disk", {"cv-corpus-99.0-br.tar.gz": other})
+    found = prepare(find_corpus("commonvoice"), tmp_path / "root", archives=tmp_path / "disk")
+    assert list(found.sets) == ["br-train", "br-test", "cy-train", "cy-test"]
+
+
 def test_every_corpus_is_laid_out_by_a_test():
     assert set(LAYOUTS) | {"librispeech"} == set(CORPORA)  # which has the layout of its small sister
 

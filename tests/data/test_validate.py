@@ -233,6 +233,28 @@ def test_vocabularies_are_files_or_models(folder, capsys):
     assert "--vocab" in err
 
 
+def test_channels_are_a_matter_of_the_recipe(folder, capsys):
+    sound(folder / "stereo.wav", channels=2)
+    path = write(folder / "train.jsonl", [line("stereo.wav")])
+    code, out, _ = neumo(capsys, "data", "validate", path)
+    assert code == 0
+    assert "1 recordings have several channels" in out
+    (folder / "r.yaml").write_text(RECIPE)
+    code, out, _ = neumo(capsys, "data", "validate", path, "--recipe", folder / "r.yaml")
+    assert code == 1
+    assert "stereo.wav has 2 channels, expected 1" in out
+    (folder / "r.yaml").write_text(RECIPE.replace("train.jsonl,", "train.jsonl, channels: mix,"))
+    assert neumo(capsys, "data", "validate", path, "--recipe", folder / "r.yaml")[0] == 0
+
+
+def test_only_ctc_needs_a_frame_for_each_label(folder, capsys):
+    (folder / "r.yaml").write_text(RECIPE.partition("  head:")[0] + "graphs: {}\n")
+    path = write(folder / "train.jsonl", [line("0.wav", "abc" * 50)])
+    code, out, _ = neumo(capsys, "data", "validate", path, "--recipe", folder / "r.yaml")
+    assert code == 0
+    assert "alignment" not in out
+
+
 class Links(HTMLParser):
     """Gathers everything in a page that could ask for something from elsewhere, and checks its nesting."""
 

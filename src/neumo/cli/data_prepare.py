@@ -119,4 +119,4 @@ def _progress() -> Iterator[tuple[Callable[[str], None], Callable[[str, int, int
         def move(what: str, done: int, total: int | None) -> None:
             bar.update(task, description=what, completed=done, total=total)
 
-        yield bar.console.print, move
+        yield lambda line: bar.console.print(line, markup=False, highlight=False), move

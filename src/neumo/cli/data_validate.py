@@ -14,6 +14,7 @@ from neumo.cli.progress import progress_bar
 from neumo.types.errors import ConfigError
 
 if TYPE_CHECKING:
+    from neumo.data.audio import Wanted
     from neumo.data.findings import SetFigures, Validation
     from neumo.data.validate import Frames
     from neumo.graph.graph import Graph
@@ -64,7 +65,7 @@ def validate(
     from neumo.data.validate import Frames
     from neumo.data.validate import validate as look
 
-    labels, frames = (None, None) if recipe is None else of_recipe(recipe)
+    labels, frames, wanted = (None, None, None) if recipe is None else of_recipe(recipe)
     labels = labels if vocab is None else read_vocab(vocab)
     frames = frames if frame is None else Frames.every(frame)
     if frames is not None and labels is None:
@@ -75,7 +76,13 @@ def validate(
         )
     with progress_bar("validating", None) as done:
         found = look(
-            manifests, vocab=labels, frames=frames, decode=decode, text_field=text_field, progress=done
+            manifests,
+            vocab=labels,
+            frames=frames,
+            decode=decode,
+            text_field=text_field,
+            wanted=wanted,
+            progress=done,
         )
     if html is not None:
         try:
@@ -107,12 +114,24 @@ def read_vocab(path: Path) -> Vocab:
     return found
 
 
-def of_recipe(path: str) -> tuple[Vocab | None, Frames | None]:
-    """Take the vocabulary of the texts from a recipe, and how many frames its encoder gives."""
+def of_recipe(path: str) -> tuple[Vocab | None, Frames | None, Wanted | None]:
+    """Take from a recipe the vocabulary of the texts, the frames of its encoder, and what its data takes."""
     from neumo.cli.recipes import read_recipe
 
     recipe = read_recipe(path, [])
-    return _vocab_of(recipe), _frames_of(recipe)
+    return _vocab_of(recipe), _frames_of(recipe), _wanted_of(recipe)
+
+
+def _wanted_of(recipe: Recipe) -> Wanted | None:
+    """What the first data layer of a recipe that reads sound does with rates and channels."""
+    from neumo.data.audio import Wanted
+
+    for graph in recipe.graphs.values():
+        for module in graph.modules.values():
+            given = [getattr(module, name, None) for name in ("rate", "on_rate", "channels")]
+            if module.role == "data" and None not in given:
+                return Wanted(given[0], given[1], given[2])  # type: ignore[arg-type]
+    return None
 
 
 def _vocab_of(recipe: Recipe) -> Vocab | None:

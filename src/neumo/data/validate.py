@@ -94,7 +94,8 @@ def validate(
     `vocab` checks that every text comes back from its ids. `frames` and a vocabulary find the texts that CTC
     cannot align, one frame for each label and one between equal neighbours. `decode` reads the samples too,
     which finds silence, damage and recordings of the same samples under two names. `progress` takes the
-    number of entries that are done. Raises `DataError` only for manifests of which nothing can be read.
+    number of entries that are done. `wanted` says which rate and channels are right: what has others counts
+    as corrupt. Raises `DataError` only for manifests of which nothing can be read.
     """
     result = Validation(checked=_checked(vocab, frames, decode))
     look = _Look(result, vocab, frames, decode, wanted or Wanted(channels="first"), progress)
@@ -166,6 +167,12 @@ class _Look:
                 self.seen.speakers[entry.speaker].setdefault(number, name)
             if self.progress is not None:
                 self.progress(self.done)
+        several = sum(count for number, count in figures.channels.items() if number > 1)
+        if several and self.wanted.channels == "first":
+            what = f"{several} recordings have several channels; only the first was looked at"
+            self.result.notes.append(
+                f"{name}: {what}, and a data layer needs channels: mix, first or a number"
+            )
         if counter is not None:
             self.result.notes += [f"{name}: {hint}" for hint in counter.result().hints]
         if self.vocab is not None and len(figures.characters) > len(self.vocab):

@@ -6,15 +6,23 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-from neumo.data.corpora.corpus import Corpus, Line, Splits, one_folder
+from neumo.data.corpora.corpus import Corpus, Line, Splits, layout_error
 
 _SETS = ("train", "dev", "test", "validated", "other")
 
 
 def lay_out(root: Path) -> Splits:
-    """Find SET.tsv beside clips/, which has the recordings as MP3."""
-    home = one_folder(root, "clips", "Common Voice")
-    return {name: _lines(home, name) for name in _SETS if (home / f"{name}.tsv").is_file()}
+    """Find SET.tsv beside clips/, which has the recordings as MP3; of several languages, each by its name."""
+    homes = sorted(
+        {path.parent for depth in ("", "*/", "*/*/", "*/*/*/") for path in root.glob(f"{depth}clips")}
+    )
+    if not homes:
+        raise layout_error(root, "clips", "Common Voice")
+    splits: Splits = {}
+    for home in homes:
+        for name in (name for name in _SETS if (home / f"{name}.tsv").is_file()):
+            splits[name if len(homes) == 1 else f"{home.name}-{name}"] = _lines(home, name)
+    return splits
 
 
 def _lines(home: Path, name: str) -> Iterator[Line]:
