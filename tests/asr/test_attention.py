@@ -303,6 +303,15 @@ def test_a_step_of_uneven_batches_is_that_of_one_batch(joint, mean_over):
         assert np.allclose(split[1][name], weight, atol=1e-5), name
 
 
+def test_labels_are_read_and_written_with_one_weight():
+    decoder, maker = dataclasses.replace(TRANSFORMER), NeuralFactory(device="cpu", seed=2)
+    maker.tie((decoder, "output.weight"), (decoder, "embedding.weight"))
+    graph = training(decoder, Spelled(words=16))
+    maker.train(graph, optimizer=SGD(lr=0.1), schedule=None, max_steps=1)
+    layers = maker.session.implementation(decoder)
+    assert layers.output.weight is layers.embedding.weight
+
+
 @pytest.mark.parametrize("spec", [LSTM, TRANSFORMER], ids=["lstm", "transformer"])
 def test_it_learns_to_copy(spec, tmp_path):
     decoder = dataclasses.replace(spec)

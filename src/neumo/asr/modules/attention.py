@@ -138,7 +138,8 @@ class TransformerDecoder(NeuralModule):
     `width` is that of the encoded frames, `hidden` that of the layers. `norm` says whether the parts of a
     layer are normalised before ("pre", with one more norm behind the last layer) or after ("post", as in the
     paper). "sinusoidal" `positions` have no end, "learned" ones are for `longest` labels, `<bos>` among them.
-    The alignment is that of the last layer, as mean over its heads. Vaswani et al. 2017,
+    The alignment is that of the last layer, as mean over its heads. Labels can be read and written with one
+    weight: `factory.tie((decoder, "output.weight"), (decoder, "embedding.weight"))`. Vaswani et al. 2017,
     https://arxiv.org/abs/1706.03762; Dong et al. 2018, https://ieeexplore.ieee.org/document/8462506.
     """
 
