@@ -64,20 +64,17 @@ class TransducerBeam(NeuralModule):
 
     `search` says in which order the lattice is gone through:
 
-    "time"        frame after frame, at most `max_symbols` labels in each; exact but for the beam, with
-                  durations, too (TSD of Saon et al. 2020)
-    "alignment"   step after step, blanks and labels alike, at most `max_per_frame` labels for each frame
-                  in the whole utterance (ALSD of the same)
-    "token"       one token of every hypothesis after the other, wherever in time each is; at most
-                  `max_symbols` labels a frame; with durations, too; the number of steps is that of the
-                  longest hypothesis, not that of frames
-    "adaptive"    at most `steps` - 1 labels a frame, of each hypothesis only what is within `gamma` of its
-                  best among `beam` + `extra` tokens; hypotheses that are at most `prefix` labels shorter
-                  are added to longer ones: fewest calls of the networks (mAES of Kim et al. 2020); with
-                  durations, too
-    "best_first"  in each frame the best one is extended, until `beam` others have left the frame that are
-                  better, at most `max_symbols` labels a frame (Graves 2012, section 3). It adds up nothing,
-                  or, with durations, hypotheses that have come to one frame with the same labels
+    * "time": frame after frame, at most `max_symbols` labels in each; exact but for the beam (TSD of Saon et
+      al. 2020).
+    * "alignment": step after step, blanks and labels alike, at most `max_per_frame` labels a frame over the
+      whole utterance (ALSD of the same). Not for lattices with durations.
+    * "token": one token of every hypothesis after the other, wherever in time each is; at most `max_symbols`
+      labels a frame. The steps are as many as the longest hypothesis has tokens: with durations, few.
+    * "adaptive": at most `steps` - 1 labels a frame, and of each hypothesis only what is within `gamma` of
+      its best among `beam` + `extra` tokens; hypotheses that are at most `prefix` labels shorter are added
+      to longer ones (mAES of Kim et al. 2020).
+    * "best_first": in each frame the best one is extended, until `beam` others have left it that are better;
+      at most `max_symbols` labels a frame (Graves 2012). Adds up nothing where there are no durations.
 
     Hypotheses are ranked by their score divided by their labels and one, or with `length_norm=False` by the
     score. `lm_weight` adds as much of what a language model, `lm`, says of each label (shallow fusion), and
@@ -86,8 +83,8 @@ class TransducerBeam(NeuralModule):
     With `n_best` above 1 there are also `best_ids`, `best_len` and `best_score` of as many hypotheses, best
     first; where there are fewer, the score is -inf. Each utterance is searched on its own, the networks are
     asked for all of them together: the result is the same in any batch. An utterance without frames has no
-    labels. https://arxiv.org/abs/1211.3711, https://doi.org/10.1109/ICASSP40776.2020.9053040,
-    https://doi.org/10.1109/ICASSP40776.2020.9054096
+    labels. https://arxiv.org/abs/1211.3711, https://ieeexplore.ieee.org/document/9053040,
+    https://ieeexplore.ieee.org/document/9250505
     """
 
     role: ClassVar[Role] = "decoder"
