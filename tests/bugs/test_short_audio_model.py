@@ -22,7 +22,11 @@ def thin(preset):
     )
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+# Presets that differ in their width only are one here.
+DISTINCT = list({thin(preset).blocks: preset for preset in PRESETS}.values())
+
+
+@pytest.mark.parametrize("preset", DISTINCT)
 @pytest.mark.parametrize("length", RULES)
 @pytest.mark.parametrize("samples", [1, 10, 100, 399])
 @pytest.mark.parametrize("mode", ["train", "eval"])
@@ -60,7 +64,7 @@ def test_short_audio_beside_long_audio_leaves_the_long_one_alone(samples):
     assert (together[1] - alone[0]).abs().max() < 1e-5
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", DISTINCT)
 @pytest.mark.parametrize("length", RULES)
 def test_the_type_states_the_real_length_of_short_audio(preset, length):
     """A filter asks the signatures, so it cannot differ from the model: 0.05 to 0.30 s in steps of 10 ms."""
