@@ -1,6 +1,6 @@
 """Language models inside of a beam search (shallow fusion): of words at their ends, or of every label.
 
-Shapes: B utterances, N hypotheses of each, K labels of a frame, M hypotheses in a row.
+Shapes: B utterances, N hypotheses of each, R rows of candidates (see `Step`), M hypotheses in a row.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Final, Literal
 import numpy as np
 
 from neumo.asr.search.lexicon import ROOT, Lexicon, Spelling
+from neumo.asr.search.posteriors import Step
 from neumo.asr.search.prefix import Fusion
 from neumo.lm.ngram import BOS, EOS, UNK, NGramModel
 from neumo.lm.text import SPACE
@@ -76,8 +77,8 @@ class LabelFusion:
         """State of the model, and the logarithm of all factors."""
         return [np.full(batch, self._model.start, dtype=np.int64), np.zeros(batch)]
 
-    def weigh(self, state: list[np.ndarray], labels: np.ndarray, candidates: np.ndarray) -> None:
-        """Multiply (B, K, N) by the factors of labels (B, K) behind states (B, N)."""
+    def weigh(self, state: list[np.ndarray], step: Step, candidates: np.ndarray) -> None:
+        """Multiply candidates (R, N) by what labels are worth behind states (B, N)."""
         at = state[0]
         new = at[self._row[at] < 0]
         if len(new):
@@ -86,7 +87,7 @@ class LabelFusion:
                 self._row[:] = -1
                 self._rows, new = 0, np.unique(at)
             self._fill(new)
-        index = (self._row[at] * self._width)[:, None, :] + labels[:, :, None]
+        index = (self._row[at] * self._width).take(step.utterance, axis=0) + step.label[:, None]
         candidates *= self._table.reshape(-1).take(index)
 
     def _fill(self, states: np.ndarray) -> None:
@@ -147,17 +148,18 @@ class WordFusion:
             np.zeros(batch, dtype=np.int64),
         ]
 
-    def weigh(self, state: list[np.ndarray], labels: np.ndarray, candidates: np.ndarray) -> None:
-        """Multiply (B, K, N) by the factors of labels (B, K) behind states (B, N)."""
+    def weigh(self, state: list[np.ndarray], step: Step, candidates: np.ndarray) -> None:
+        """Multiply candidates (R, N) by what labels are worth behind states (B, N)."""
         _, node, _, ending, _ = state
         self._lexicon.prepare(node)
         if self._loss:
-            loses = self._lexicon.loses(node[:, None, :], labels[:, :, None])
+            loses = self._lexicon.loses(node.take(step.utterance, axis=0), step.label[:, None])
             candidates *= self._factors.take(loses)
-        utterance, place = np.nonzero(self._ends[labels])
-        if len(utterance):
+        rows = np.flatnonzero(self._ends.take(step.label))
+        if len(rows):
+            utterance = step.utterance[rows]
             self._weigh_ends(state, np.unique(utterance))
-            candidates[utterance, place] *= np.exp(ending[utterance])
+            candidates[rows] *= np.exp(ending[utterance])
 
     def _weigh_ends(self, state: list[np.ndarray], utterances: np.ndarray) -> None:
         """Find out what the ends of words would add, where nobody has asked before."""

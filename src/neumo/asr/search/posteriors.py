@@ -13,21 +13,21 @@ import numpy as np
 
 from neumo.types.errors import DataError
 
-DUMP, STAY, FIRST = 0, 1, 2  # rows of the candidates of a frame: labels that are pruned, no label, the labels
-
 
 class Step(NamedTuple):
     """One frame of each utterance that has one left, the longest utterances first.
 
-    K is the largest number of labels that an utterance has in it. `row_of` gives the row of a label among the
-    candidates, `DUMP` where it is pruned; the blank counts as pruned there, and has its share in `blank`.
+    What a hypothesis may do is a row of candidates: to stay as it is, by a blank, or to say a label. Rows lie
+    together by utterance, that to stay before those of its labels, and there is one in front for what is
+    impossible; R are all.
     """
 
-    labels: np.ndarray  # (B, K) ids, the blank's behind those that there are
-    probs: np.ndarray  # (B, K), 0 behind those that there are
-    blank: np.ndarray  # (B,)
-    probs_of: np.ndarray  # (B, V), 0 for what is pruned and for the blank
-    row_of: np.ndarray  # (B, V)
+    utterance: np.ndarray  # (R,) whose row it is
+    label: np.ndarray  # (R,) which label it says, the blank for none
+    prob: np.ndarray  # (R,) how probable that is
+    stay: np.ndarray  # (B,) the row to stay of each utterance
+    prob_of: np.ndarray  # (B, V) 0 for what is pruned and for the blank
+    row_of: np.ndarray  # (B, V) the row of a label; 0, the impossible one, for what is pruned and the blank
     rested: np.ndarray | None  # (B,) whether frames with nothing but blank come before; None: nowhere
 
 
@@ -37,8 +37,8 @@ class Posteriors:
 
     >>> log_probs = np.log([[[0.5, 0.3, 0.2], [0.001, 0.001, 0.998], [0.6, 0.001, 0.399]]])
     >>> posteriors = Posteriors.of(log_probs, np.array([3]), least=-5.0)
-    >>> posteriors.steps.tolist(), [step.labels.tolist() for step in posteriors]
-    ([2], [[[0, 1]], [[0]]])
+    >>> posteriors.steps.tolist(), [step.label.tolist() for step in posteriors]
+    ([2], [[2, 2, 0, 1], [2, 2, 0]])
 
     A label is impossible in a frame where its log-probability is below `least`, unless it is the best one;
     the search is exact for what remains. In a frame with nothing but blank no hypothesis changes, so its
@@ -90,30 +90,38 @@ class Posteriors:
     def __iter__(self) -> Iterator[Step]:
         """Yield the steps; utterances that have none left are no longer among their rows."""
         kept = np.ascontiguousarray(self.kept.transpose(1, 0, 2))  # a step lies together: (S, B, V)
-        steps, batch, labels = kept.shape
         probs = np.ascontiguousarray(self.probs.transpose(1, 0, 2))
         probs[:, :, -1] = 0.0
-        row_of = np.zeros((steps, batch, labels + 1), dtype=np.int64)
-        counts = kept.sum(axis=2)  # (S, B)
-        widest = int(counts.max(initial=0))
-        listed = np.full((steps, batch, widest), labels, dtype=np.int64)
-        rows, label = np.divmod(np.flatnonzero(kept), max(labels, 1))
+        steps, batch, labels = kept.shape
+        active = self.steps > np.arange(steps)[:, None]  # (S, B)
+        counts = kept.sum(axis=2)
+        behind = np.cumsum(np.where(active, counts + 1, 0), axis=1)
+        ends = np.cumsum(behind[:, -1] + 1) if batch else np.zeros(0, dtype=np.int64)
+        starts = np.concatenate([[0], ends[:-1]])  # of the rows of each step
+        stays = 1 + behind - counts - 1  # (S, B) rows within their steps
+        row, label = np.divmod(np.flatnonzero(kept), max(labels, 1))  # of each label: step and utterance
         flat = counts.ravel()
-        nth = np.arange(len(rows)) - np.repeat(np.cumsum(flat) - flat, flat)  # which of its frame each one is
-        listed.reshape(-1)[rows * widest + nth] = label
-        row_of.reshape(-1)[rows * (labels + 1) + label] = nth + FIRST
-        chosen = np.zeros((steps, batch, widest))
-        chosen.reshape(-1)[rows * widest + nth] = probs[:, :, :-1][kept]
-        active = (self.steps[:, None] > np.arange(steps)).sum(axis=0)  # utterances left at each step
-        wide = counts.max(axis=1, initial=0)
-        for step, (left, width) in enumerate(zip(active.tolist(), wide.tolist(), strict=True)):
-            rested = self.rested[:left, step]
+        place = 1 + stays.ravel()[row] + np.arange(len(row)) - (np.cumsum(flat) - flat)[row]
+        row_of = np.zeros((steps, batch, labels + 1), dtype=np.int64)
+        row_of.reshape(-1)[row * (labels + 1) + label] = place
+        utterance = np.zeros(int(ends[-1]) if steps else 0, dtype=np.int64)
+        said = np.full(len(utterance), labels, dtype=np.int64)
+        prob = np.zeros(len(utterance))
+        step, owner = np.nonzero(active)
+        at = starts[step] + stays[active]
+        utterance[at], prob[at] = owner, self.blank.T[active]
+        at = starts[row // max(batch, 1)] + place
+        utterance[at], said[at], prob[at] = row % max(batch, 1), label, probs[:, :, :-1][kept]
+        for n, left in enumerate(active.sum(axis=1).tolist()):
+            part = slice(starts[n], ends[n])
+            rested = self.rested[:left, n]
             yield Step(
-                labels=listed[step, :left, :width],
-                probs=chosen[step, :left, :width],
-                blank=self.blank[:left, step],
-                probs_of=probs[step, :left],
-                row_of=row_of[step, :left],
+                utterance=utterance[part],
+                label=said[part],
+                prob=prob[part],
+                stay=stays[n, :left],
+                prob_of=probs[n, :left],
+                row_of=row_of[n, :left],
                 rested=rested if rested.any() else None,
             )
 

@@ -1,6 +1,6 @@
 """Prefix beam search for CTC over a whole batch at once.
 
-Shapes: B utterances, N hypotheses of each, K labels of a frame, V labels with the blank. R is B times N.
+Shapes: B utterances, N hypotheses of each, V labels with the blank, R rows of candidates (see `Step`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from neumo.asr.search.posteriors import DUMP, FIRST, STAY, Posteriors, Step
+from neumo.asr.search.posteriors import Posteriors, Step
 
 _AT_ONCE = 1 << 23  # probabilities that are prepared at once: 300 MB with all that is made of them
 _LEAST = 1e-300  # of the best hypothesis of an utterance; what is below counts as impossible
@@ -26,8 +26,8 @@ class Fusion(Protocol):
         """Give the arrays (batch,) of the empty hypotheses."""
         ...
 
-    def weigh(self, state: list[np.ndarray], labels: np.ndarray, candidates: np.ndarray) -> None:
-        """Multiply candidates (B, K, N) by the factors of labels (B, K) behind hypotheses (B, N)."""
+    def weigh(self, state: list[np.ndarray], step: Step, candidates: np.ndarray) -> None:
+        """Multiply the candidates (R, N) of a step by what its labels are worth behind states (B, N)."""
         ...
 
     def advance(self, state: list[np.ndarray], labels: np.ndarray) -> list[np.ndarray]:
@@ -54,16 +54,16 @@ class Found:
 
 @dataclass
 class _Beam:
-    """The hypotheses: R rows, N for each utterance; rows without probability are no hypotheses."""
+    """The hypotheses: N for each utterance, B N in all; those without probability are none."""
 
     width: int
-    blank: np.ndarray  # (R,) probability of its paths that end in a blank
-    label: np.ndarray  # (R,) probability of its paths that end in its last label
-    last: np.ndarray  # (R,) its last label; the blank's id for none
-    key: np.ndarray  # (R,) a hash of utterance and labels
-    parent: np.ndarray  # (R,) the key without its last label
-    node: np.ndarray  # (R,) where its labels are written down
-    state: list[np.ndarray] = field(default_factory=list)  # (R,) each
+    blank: np.ndarray  # (B N,) probability of its paths that end in a blank
+    label: np.ndarray  # (B N,) probability of its paths that end in its last label
+    last: np.ndarray  # (B N,) its last label; the blank's id for none
+    key: np.ndarray  # (B N,) a hash of utterance and labels
+    parent: np.ndarray  # (B N,) the key without its last label
+    node: np.ndarray  # (B N,) where its labels are written down
+    state: list[np.ndarray] = field(default_factory=list)  # (B N,) each
 
     def arrays(self) -> list[np.ndarray]:
         return [self.blank, self.label, self.last, self.key, self.parent, self.node, *self.state]
@@ -153,6 +153,7 @@ class _Search:
 
     def __init__(self, batch: int, labels: int, beam: int, least: float, fusion: Fusion | None) -> None:
         self.limit, self.least, self.fusion = beam, least, fusion
+        self.none = labels - 1  # the blank
         rng = np.random.default_rng(20141408)  # the same keys in every search
         span = np.iinfo(np.int64)
         draw = rng.integers(span.min, span.max, size=labels + 2 * batch, dtype=np.int64)
@@ -171,66 +172,52 @@ class _Search:
             state=fusion.start(batch) if fusion else [],
         )
         self.pairs = (np.zeros(0, dtype=np.int64),) * 2  # rows of hypotheses, and of what they grew from
-        self.tables: dict[tuple[int, int, int], np.ndarray] = {}
 
     def step(self, step: Step) -> None:
         """Go on by one frame."""
-        self._retire(len(step.blank))
-        beam, width = self.beam, self.beam.width
-        rows, labels = step.labels.shape
+        self._retire(len(step.stay))
+        beam, width, rows = self.beam, self.beam.width, len(step.stay)
         if step.rested is not None:  # a blank was between: paths that ended in a label now end in it
             moved = (beam.label.reshape(rows, width) * step.rested[:, None]).ravel()
             beam.blank, beam.label = beam.blank + moved, beam.label - moved
-        total = beam.blank + beam.label
-        at = beam.last + np.repeat(np.arange(0, rows * step.probs_of.shape[1], step.probs_of.shape[1]), width)
-        again = step.probs_of.take(at)  # probability of the last label of each hypothesis
-        candidates = np.empty((rows, labels + FIRST, width))
-        new = candidates[:, FIRST:]
-        np.multiply(total.reshape(rows, 1, width), step.probs[:, :, None], out=new)
+        total = (beam.blank + beam.label).reshape(rows, width)
+        candidates = total.take(step.utterance, axis=0)
+        candidates *= step.prob[:, None]
+        at = beam.last + np.repeat(np.arange(rows) * step.prob_of.shape[1], width)
+        again = step.prob_of.take(at)  # probability of the last label of each hypothesis
         # To say the last label once more takes a blank between.
-        repeat = step.row_of.take(at) * width + self._corners(rows, labels, width)
+        repeat = step.row_of.take(at) * width + np.tile(np.arange(width), rows)
         flat = candidates.reshape(-1)
         flat[repeat] = beam.blank * again
-        if self.fusion is not None and labels:
-            self.fusion.weigh([each.reshape(rows, width) for each in beam.state], step.labels, new)
-        candidates[:, DUMP] = 0.0
-        by_blank = (total.reshape(rows, width) * step.blank[:, None]).ravel()
+        if self.fusion is not None:
+            self.fusion.weigh([each.reshape(rows, width) for each in beam.state], step, candidates)
+        by_blank = candidates[step.stay].ravel()
         by_label = beam.label * again
         child, parent = self.pairs
         if len(child):  # what would grow into a hypothesis that is there already
             meets = repeat[child] + (parent - child)
             by_label[child] += flat[meets]
             flat[meets] = 0.0
-        np.add(by_blank, by_label, out=(stay := np.empty(rows * width)))
-        candidates[:, STAY] = stay.reshape(rows, width)
+        candidates[step.stay] = (by_blank + by_label).reshape(rows, width)
         self._select(step, candidates, by_blank, by_label)
-
-    def _corners(self, rows: int, labels: int, width: int) -> np.ndarray:
-        """Flat index of the first candidate of each hypothesis."""
-        known = self.tables.get((rows, labels, width))
-        if known is None:
-            starts = np.arange(rows) * ((labels + FIRST) * width)
-            known = self.tables[rows, labels, width] = (starts[:, None] + np.arange(width)).ravel()
-        return known
 
     def _select(self, step: Step, candidates: np.ndarray, by_blank: np.ndarray, by_label: np.ndarray) -> None:
         """Keep the best candidates of each utterance as its hypotheses."""
-        beam, (rows, kinds, width) = self.beam, candidates.shape
-        each = candidates.reshape(rows, -1)
-        best = each.max(axis=1)
+        beam, rows, width = self.beam, len(step.stay), candidates.shape[1]
+        best = np.maximum.reduceat(candidates.max(axis=1), step.stay)
         floor = best * self.least
         if width == self.limit:  # as many are at least as good as the worst that stays
-            np.maximum(floor, candidates[:, STAY].min(axis=1), out=floor)
-        kept = each >= floor[:, None]
-        index = np.flatnonzero(kept)
-        counts = kept.sum(axis=1)
+            np.maximum(floor, candidates[step.stay].min(axis=1), out=floor)
+        index = np.flatnonzero(candidates >= floor.take(step.utterance)[:, None])
+        row = index // width
+        utterance = step.utterance.take(row)
+        counts = np.bincount(utterance, minlength=rows)
         if counts.max() > self.limit:
-            index, counts = self._best(each.reshape(-1), index, counts)
-        upper = index // width
-        utterance = upper // kinds
-        kind = upper - utterance * kinds
-        source = index - (upper - utterance) * width  # utterance * width + place
-        grown = np.flatnonzero(kind >= FIRST)
+            kept, counts = self._best(candidates.reshape(-1).take(index), utterance, counts)
+            index, row, utterance = index[kept], row[kept], utterance[kept]
+        source = index + (utterance - row) * width  # utterance * width + place
+        label_of = step.label.take(row)
+        grown = np.flatnonzero(label_of != self.none)
         scale = 1.0 / best
         self.log_scale[:rows] += np.log(best)
         scale = scale.take(utterance)
@@ -239,7 +226,7 @@ class _Search:
         blank[grown] = 0.0
         label[grown] = candidates.reshape(-1).take(index[grown])
         last, key, parent, node, *state = arrays
-        said = step.labels[utterance[grown], kind[grown] - FIRST]
+        said = label_of[grown]
         last[grown] = said
         before = key[grown]
         parent[grown] = before
@@ -254,23 +241,22 @@ class _Search:
         self._settle([blank * scale, label * scale, *arrays], utterance, counts)
 
     def _best(
-        self, values: np.ndarray, index: np.ndarray, counts: np.ndarray
+        self, values: np.ndarray, utterance: np.ndarray, counts: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Reduce each utterance to its best candidates; of equal ones at the bar to the first."""
+        """Tell the best candidates of each utterance, of equal ones the first, and how many they are."""
         rows, most = len(counts), int(counts.max())
-        row = np.repeat(np.arange(rows), counts)
-        place = np.arange(len(index)) + (np.arange(rows) * most - (np.cumsum(counts) - counts)).take(row)
+        first = np.cumsum(counts) - counts
+        place = np.arange(len(values)) + (np.arange(rows) * most - first).take(utterance)
         laid = np.zeros(rows * most)
-        laid[place] = left = values.take(index)
+        laid[place] = values
         laid = laid.reshape(rows, most)
         laid.partition(most - self.limit, axis=1)
-        kept = left >= laid[:, most - self.limit].take(row)
-        index, row = index[kept], row[kept]
-        counts = np.bincount(row, minlength=rows)
+        kept = np.flatnonzero(values >= laid[:, most - self.limit].take(utterance))
+        counts = np.bincount(utterance[kept], minlength=rows)
         if counts.max() > self.limit:
-            nth = np.arange(len(index)) - (np.cumsum(counts) - counts).take(row)
-            index, counts = index[nth < self.limit], np.minimum(counts, self.limit)
-        return index, counts
+            nth = np.arange(len(kept)) - (np.cumsum(counts) - counts).take(utterance[kept])
+            kept, counts = kept[nth < self.limit], np.minimum(counts, self.limit)
+        return kept, counts
 
     def _settle(self, arrays: list[np.ndarray], utterance: np.ndarray, counts: np.ndarray) -> None:
         """Lay hypotheses out in rows of equal width, and find those that grew from one another."""
