@@ -139,7 +139,8 @@ def test_in_bf16_the_networks_learn_and_the_loss_is_in_float32():
     factory = NeuralFactory(device="cpu", seed=1, progress=False, precision="bf16", verify="first")
     graph = training(prediction, joint, TransducerLoss(ABC))
     factory.train(graph, epochs=16, optimizer=Adam(lr=0.03))
-    assert factory.evaluate(recognising(prediction, joint, TransducerGreedy(ABC)))["cer"] < 5.0
+    for decoder in (TransducerGreedy(ABC), TransducerBeam(ABC, search="adaptive")):
+        assert factory.evaluate(recognising(prediction, joint, decoder))["cer"] < 5.0
 
 
 def test_a_model_file_has_the_weights_under_their_names(tmp_path):

@@ -296,6 +296,28 @@ def test_a_batch_without_a_feasible_utterance_has_the_loss_0(objective):
     assert not any(weight.grad.any() for weight in joint.parameters() if weight.grad is not None)
 
 
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
+def test_batches_without_frames_and_without_labels_have_a_loss(objective):
+    prediction, joint, loss = model(objective)
+    none = loss(
+        joint(ENCODED[:2, :, :0], prediction()),
+        torch.tensor([0, 0]),
+        torch.tensor([[1], [0]]),
+        torch.tensor([1, 0]),
+    )
+    none.loss.backward()
+    assert (none.loss.item(), none.count.item(), none.infeasible.tolist()) == (0, 0, [True, True])
+    silent = loss(
+        joint(ENCODED[:2], prediction()),
+        torch.tensor([3, 1]),
+        torch.zeros(2, 0, dtype=torch.long),
+        torch.tensor([0, 0]),
+    )
+    silent.loss.backward()
+    assert silent.loss > 0
+    assert not silent.infeasible.any()
+
+
 def test_labels_that_each_last_a_frame_may_not_fit():
     prediction, joint, loss = model(Objective((1, 2)))
     lengths = torch.tensor([4, 4, 5, 2])

@@ -274,11 +274,13 @@ class TDTLoss(_LatticeLoss):
 
 def check_targets(targets: Tensor, targets_len: Tensor, labels: int) -> None:
     """Raise `DataError` for an id outside of the vocabulary, which would read memory that is not ours."""
-    used = targets[frame_mask(targets_len, targets.shape[1])]
-    if used.numel() and not 0 <= int(used.min()) <= int(used.max()) < labels:
-        raise DataError(
-            f"transducer targets have ids from {int(used.min())} to {int(used.max())}; "
-            f"the vocabulary has 0 to {labels - 1}",
-            code="ids",
-            why="The labels were made with another vocabulary, or the blank is among them.",
-        )
+    inside = frame_mask(targets_len, targets.shape[1])
+    if not bool((inside & ((targets < 0) | (targets >= labels))).any()):
+        return
+    used = targets[inside]
+    raise DataError(
+        f"transducer targets have ids from {int(used.min())} to {int(used.max())}; "
+        f"the vocabulary has 0 to {labels - 1}",
+        code="ids",
+        why="The labels were made with another vocabulary, or the blank is among them.",
+    )

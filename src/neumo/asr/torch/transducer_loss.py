@@ -288,6 +288,8 @@ class _Pieces:
         self.kinds = (frames.dtype, labels.dtype, weight.dtype, bias.dtype)
         self.targets, self.share, self.head = targets, share, head
         self.following = targets.next_labels()
+        counted = [targets.frames, targets.labels_len, (share != 0).to(targets.frames.dtype)]
+        self.rows: list[list[int]] = torch.stack(counted, dim=1).tolist()  # waits for the device, once
         self.durations = len(objective.durations)
         self.real = torch.promote_types(weight.dtype, torch.float32)  # of sums
         self.seed = int(torch.randint(2**62, ())) if head.dropout else 0
@@ -296,14 +298,8 @@ class _Pieces:
     def __iter__(self) -> Iterator[_Piece]:
         """Cut each utterance into pieces that take at most half of the memory, without its padding."""
         size = self.weight.shape[0] * self.real.itemsize * 2 + self.weight.shape[1] * 3 * self.real.itemsize
-        rows = zip(
-            self.targets.frames.tolist(),
-            self.targets.labels_len.tolist(),
-            (self.share != 0).tolist(),
-            strict=True,
-        )
         number = 0
-        for row, (frames, labels, counts) in enumerate(rows):
+        for row, (frames, labels, counts) in enumerate(self.rows):
             step = max(1, int(self.head.memory / 2 / size / (labels + 1)))
             for first in range(0, frames if counts else 0, step):
                 yield _Piece(row, first, min(first + step, frames), labels + 1, number)
