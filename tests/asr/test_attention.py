@@ -66,8 +66,8 @@ def test_the_call_decides_between_scores_and_a_scorer(spec):
     assert [str(axis) for axis in told.alignment.type.axes] == ["B", "U + 1", "T"]
     untold = spec(encoded=given.encoded, encoded_len=given.encoded_len)
     assert [value.port for value in untold] == ["scorer"]
-    with pytest.raises(PortError):
-        AttentionGreedy(Vocab("abd"))(scorer=untold.scorer, encoded_len=given.encoded_len)
+    with pytest.raises(PortError, match="build AttentionGreedy with vocab=abc"):
+        AttentionGreedy(Vocab("abd", name="abd"))(scorer=untold.scorer, encoded_len=given.encoded_len)
 
 
 def test_the_mode_of_a_graph_says_whether_there_are_targets():

@@ -53,6 +53,7 @@ EN = Vocab.english()
             LogProbs(EN.with_blank("start"))[B, T, V],
             'LogProbs(en.with_blank("start"))[B, T, V]',
         ),
+        (LogProbs(EN.with_ends())[B, T, V], "LogProbs(en.with_ends())[B, T, V]"),
         (Features()[B, F, T.at(50)], "Features()[B, F, T.at(50)]"),
         (
             Features()[ONE, ANY, (T // 2).at(Fraction(25, 2))],
