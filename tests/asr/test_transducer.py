@@ -21,6 +21,7 @@ from neumo.graph import Graph
 from neumo.graph.yaml import load_recipe
 from neumo.types import PortError, Vocab
 
+from .test_conformer import load as encoder_of
 from .transducer_toys import ABC, Spelled, networks, recognising, training
 
 DURATIONS = (0, 1, 2, 3, 4)
@@ -88,6 +89,17 @@ def test_greedy_decoding_is_that_of_the_original(original):
             assert found.frames[row, :count].tolist() == stored["timestamp"][row]
         if not durations:  # with durations it scores labels with a softmax over both
             assert found.score.tolist() == pytest.approx(stored["score"], rel=1e-4)
+
+
+def test_from_frames_to_text_it_is_the_original(original, checkpoints, weights_of):
+    told, arrays, vocab, _, lattice = original
+    encoder, _ = encoder_of(told["name"], checkpoints, weights_of)
+    with torch.no_grad():
+        encoded, encoded_len = encoder(arrays["mel"], arrays["mel_len"])
+    found = build(TransducerGreedy(vocab))(lattice.module(encoded, lattice.predictor), encoded_len)
+    for row, count in enumerate(found.ids_len.tolist()):
+        text = "".join(vocab[label] for label in found.ids[row, :count].tolist())
+        assert text.replace("\u2581", " ").strip() == told["decode_greedy"]["text"][row]
 
 
 BEAMS = {
