@@ -71,6 +71,17 @@ def test_labels_are_scored_as_the_model_scores_them(order):
         check_all(utterance, found, score)
 
 
+def test_factors_that_no_longer_fit_are_computed_again(monkeypatch):
+    log_probs = posteriors(5, 4, 60, 4, sharp=1.5)
+    plenty = search(log_probs, beam=32, fusion=fuse(letters_model(5), LETTERS, alpha=0.7))
+    monkeypatch.setattr("neumo.asr.search.fusion._FEWEST", 8)
+    monkeypatch.setattr("neumo.asr.search.fusion._ROOM", 0)
+    few = search(log_probs, beam=32, fusion=fuse(letters_model(5), LETTERS, alpha=0.7))
+    for one, other in zip(plenty, few, strict=True):
+        assert one.labels[0].tolist() == other.labels[0].tolist()
+        assert one.scores.tolist() == other.scores.tolist()
+
+
 @pytest.mark.parametrize("unit", ["word", "label"])
 def test_a_model_of_no_weight_changes_nothing(unit):
     model = words_model() if unit == "word" else letters_model()

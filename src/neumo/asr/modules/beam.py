@@ -33,18 +33,19 @@ class BeamCTC(NeuralModule):
     scores of CTC counts. A hypothesis gets `alpha` times the log-probability of each word and of the end of
     the sentence, and `beta` for each word against too short results. `unknown` is added to the
     log-probability of a word that the model does not have, as soon as nothing else can become of it; with
-    -.inf there are no such words. A label " ", or pieces that begin with ▁, tell where words end. `lm_unit`
-    is "word", or "label" for a model of characters (`neumo data lm --unit char`) or of whatever the labels
-    are, which weighs each label; "auto" finds out which. `beta` is 1.5 for words and 0 for labels if it is
-    left out. Labels that cannot spell the words are refused: most often the case is another.
+    -.inf there are such words only where nothing else is possible. A label " ", or pieces that begin with ▁,
+    tell where words end. `lm_unit` is "word", or "label" for a model of characters (`neumo data lm --unit
+    char`) or of whatever the labels are, which weighs each label; "auto" finds out which. `beta` is 1.5 for
+    words and 0 for labels if it is left out. Labels that cannot spell the words are refused: most often the
+    case is another.
 
     `frames` says where each label begins on the best path of the best hypothesis, as with `GreedyCTC`, and
     `label_log_probs` how probable it was there, for confidences; `score` is the log-probability of the whole
-    hypothesis, with what the language model adds. With `n_best` above 1 there are also
-    `best_ids`, `best_len` and `best_score` of as many hypotheses, best first, and the two parts of that
-    score, `best_acoustic` and `best_lm`; where there are fewer, all three are -inf. Beyond lengths
-    they are 0. Each utterance is searched on its own: the result is the same in any batch. The search runs
-    on the CPU, in one thread, in double precision.
+    hypothesis, with what the language model adds. With `n_best` above 1 there are also `best_ids`, `best_len`
+    and `best_score` of as many hypotheses, best first, and the two parts of that score, `best_acoustic` and
+    `best_lm`; where there are fewer, all three are -inf. What counts labels is 0 behind them. Each utterance
+    is searched on its own: the result is the same in any batch. The search runs on the CPU, in one thread, in
+    double precision.
     """
 
     role: ClassVar[Role] = "decoder"

@@ -21,6 +21,7 @@ from neumo.types.vocab import Vocab
 LMUnit = Literal["auto", "word", "label"]
 LM_UNITS: Final[tuple[LMUnit, ...]] = ("auto", "word", "label")
 _ROOM = 1 << 27  # bytes of the factors that are kept
+_FEWEST = 1 << 12  # states, whatever the room
 _MARKS = (BOS, EOS, UNK, "<UNK>")
 _WORD_BONUS = 1.5
 _SEEN = 17  # bits of a place: 3 MB
@@ -68,7 +69,7 @@ class LabelFusion:
         self._model, self._numbers = model, numbers
         self._alpha, self._beta = alpha, beta
         self._width = len(numbers) + 1  # labels and blank
-        self._most = max(1 << 12, _ROOM // (8 * self._width))
+        self._most = max(_FEWEST, _ROOM // (8 * self._width))
         self._row = np.full(model.levels[-2], -1, dtype=np.int64)  # of the table, of each state
         self._table = np.ones((256, self._width))
         self._rows = 0
