@@ -134,12 +134,12 @@ class ConvUnit(Masked):
         self, width_in: int, stride: int, block: specs.ConvBlock, encoder: specs.ConvEncoder
     ) -> None:
         super().__init__()
-        over_time = {"stride": stride, "dilation": block.dilation}
+        over_time = partial(SameConv1d, stride=stride, dilation=block.dilation)
         if block.separable:
-            self.depthwise = SameConv1d(width_in, width_in, block.taps, groups=width_in, **over_time)
+            self.depthwise = over_time(width_in, width_in, block.taps, groups=width_in)
             self.pointwise = SameConv1d(width_in, block.width, 1, groups=block.groups)
         else:
-            self.conv = SameConv1d(width_in, block.width, block.taps, groups=block.groups, **over_time)
+            self.conv = over_time(width_in, block.width, block.taps, groups=block.groups)
         self.norm = norm_of(block.width, encoder)
         if block.groups > 1:
             self.shuffle = ChannelShuffle(block.groups)
