@@ -121,7 +121,7 @@ class Rescore(NeuralModule):
 
     def signature(self) -> Signature:
         """The best hypotheses, with their scores and those of another model, to the best of them."""
-        best, longest = ANY(self.n_best), U
+        best, longest, emitted = ANY(self.n_best), U, U("U'")
         return Signature(
             takes={
                 "best_ids": Hypotheses(self.vocab)[B, best, longest],
@@ -130,8 +130,8 @@ class Rescore(NeuralModule):
                 "log_probs": LOG_PROB[B, best],
             },
             gives={
-                "ids": Hypotheses(self.vocab)[B, longest],
-                "ids_len": Lengths(longest)[B],
+                "ids": Hypotheses(self.vocab)[B, emitted],
+                "ids_len": Lengths(emitted)[B],
                 "score": LOG_PROB[B],
                 "chosen": Positions()[B],
             },
