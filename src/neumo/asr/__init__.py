@@ -11,6 +11,8 @@ from neumo.asr.modules import CTCHead as CTCHead
 from neumo.asr.modules import CTCLoss as CTCLoss
 from neumo.asr.modules import GreedyCTC as GreedyCTC
 from neumo.asr.modules import JointNetwork as JointNetwork
+from neumo.asr.modules import LinearSpectrogram as LinearSpectrogram
+from neumo.asr.modules import MelCepstrum as MelCepstrum
 from neumo.asr.modules import MelSpectrogram as MelSpectrogram
 from neumo.asr.modules import PredictionNetwork as PredictionNetwork
 from neumo.asr.modules import RecurrentDecoder as RecurrentDecoder
@@ -21,6 +23,7 @@ from neumo.asr.modules import SpecAugment as SpecAugment
 from neumo.asr.modules import SpecCutout as SpecCutout
 from neumo.asr.modules import SpeechData as SpeechData
 from neumo.asr.modules import SpeedPerturb as SpeedPerturb
+from neumo.asr.modules import StackFrames as StackFrames
 from neumo.asr.modules import TDTLoss as TDTLoss
 from neumo.asr.modules import TransducerBeam as TransducerBeam
 from neumo.asr.modules import TransducerGreedy as TransducerGreedy
@@ -38,6 +41,8 @@ __all__ = [
     "ConvEncoder",
     "GreedyCTC",
     "JointNetwork",
+    "LinearSpectrogram",
+    "MelCepstrum",
     "MelSpectrogram",
     "PredictionNetwork",
     "RecurrentDecoder",
@@ -49,6 +54,7 @@ __all__ = [
     "SpeechData",
     "SpeedPerturb",
     "SqueezeExcite",
+    "StackFrames",
     "TDTLoss",
     "TransducerBeam",
     "TransducerGreedy",

@@ -1,4 +1,4 @@
-"""From samples to spectra: padding, windows, the power spectrum, mel filters.
+"""From samples to spectra: padding, windows, the power spectrum, mel filters, cepstra.
 
 Shapes: B utterances, T samples, N frames, K = n_fft // 2 + 1 frequencies, F mel bands.
 """
@@ -55,10 +55,20 @@ def pad_signal(audio: Tensor, lengths: Tensor, left: int, right: int, *, reflect
     tensor([[3., 2., 1., 2., 3., 2., 1., 2., 0.]])
     """
     padded = torch.nn.functional.pad(audio, (left, right))
-    if not reflect or audio.shape[-1] == 0:
+    return mirror_ends(padded, lengths, left, right) if reflect else padded
+
+
+def mirror_ends(padded: Tensor, lengths: Tensor, left: int, right: int) -> Tensor:
+    """Writes the mirrored samples into a signal that is padded with zeros already; see `pad_signal`.
+
+    >>> mirror_ends(torch.tensor([[0.0, 1.0, 2.0, 3.0, 0.0]]), torch.tensor([3]), 1, 1)
+    tensor([[2., 1., 2., 3., 2.]])
+    """
+    audio = padded[:, left : padded.shape[1] - right]
+    if audio.shape[1] == 0:
         return padded
-    before = torch.arange(-left, 0, device=audio.device).expand(audio.shape[0], -1)
-    after = lengths[:, None] + torch.arange(right, device=audio.device)
+    before = torch.arange(-left, 0, device=padded.device).expand(audio.shape[0], -1)
+    after = lengths[:, None] + torch.arange(right, device=padded.device)
     mirrored = torch.cat([_mirrored(audio, before, lengths), _mirrored(audio, after, lengths)], dim=1)
     return padded.scatter(1, torch.cat([before, after], dim=1) + left, mirrored)
 
@@ -89,6 +99,20 @@ def mel_filters(
     low, centre, high = edges[:-2, None], edges[1:-1, None], edges[2:, None]
     filters = torch.minimum((hz - low) / (centre - low), (high - hz) / (high - centre)).clamp(min=0)
     return filters * (2 / (high - low)) if area_norm else filters
+
+
+def cosine_transform(n_out: int, n_in: int) -> Tensor:
+    """The orthonormal DCT-II: (n_out, n_in) in float64, which a column of n_in numbers is multiplied by.
+
+    >>> matrix = cosine_transform(8, 8)
+    >>> bool((matrix @ matrix.T - torch.eye(8)).abs().max() < 1e-12)
+    True
+    """
+    order = torch.arange(n_out, dtype=torch.float64)[:, None]
+    place = torch.arange(n_in, dtype=torch.float64) + 0.5
+    matrix = torch.cos(math.pi / n_in * order * place) * math.sqrt(2 / n_in)
+    matrix[0] /= math.sqrt(2)
+    return matrix
 
 
 # Slaney's scale: 200/3 Hz a mel up to 1 kHz (15 mels), then 27 mels for each factor of 6.4.

@@ -14,7 +14,10 @@ from neumo.asr.modules.conv import ConvEncoder as ConvEncoder
 from neumo.asr.modules.ctc import CTCHead as CTCHead
 from neumo.asr.modules.ctc import CTCLoss as CTCLoss
 from neumo.asr.modules.ctc import GreedyCTC as GreedyCTC
+from neumo.asr.modules.frontend import LinearSpectrogram as LinearSpectrogram
+from neumo.asr.modules.frontend import MelCepstrum as MelCepstrum
 from neumo.asr.modules.frontend import MelSpectrogram as MelSpectrogram
+from neumo.asr.modules.frontend import StackFrames as StackFrames
 from neumo.asr.modules.masking import SpecAugment as SpecAugment
 from neumo.asr.modules.masking import SpecCutout as SpecCutout
 from neumo.asr.modules.recurrent import RecurrentEncoder as RecurrentEncoder
@@ -38,6 +41,8 @@ __all__ = [
     "ConvEncoder",
     "GreedyCTC",
     "JointNetwork",
+    "LinearSpectrogram",
+    "MelCepstrum",
     "MelSpectrogram",
     "PredictionNetwork",
     "RecurrentDecoder",
@@ -49,6 +54,7 @@ __all__ = [
     "SpeechData",
     "SpeedPerturb",
     "SqueezeExcite",
+    "StackFrames",
     "TDTLoss",
     "TransducerBeam",
     "TransducerGreedy",

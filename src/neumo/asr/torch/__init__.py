@@ -15,7 +15,10 @@ from neumo.asr.torch.ctc import CTCHead as CTCHead
 from neumo.asr.torch.ctc import CTCLoss as CTCLoss
 from neumo.asr.torch.ctc import GreedyCTC as GreedyCTC
 from neumo.asr.torch.encoder import ConvEncoder as ConvEncoder
+from neumo.asr.torch.mel import LinearSpectrogram as LinearSpectrogram
+from neumo.asr.torch.mel import MelCepstrum as MelCepstrum
 from neumo.asr.torch.mel import MelSpectrogram as MelSpectrogram
+from neumo.asr.torch.mel import StackFrames as StackFrames
 from neumo.asr.torch.recurrent import RecurrentEncoder as RecurrentEncoder
 from neumo.asr.torch.transducer import JointNetwork as JointNetwork
 from neumo.asr.torch.transducer import PredictionNetwork as PredictionNetwork
@@ -34,6 +37,8 @@ __all__ = [
     "ConvEncoder",
     "GreedyCTC",
     "JointNetwork",
+    "LinearSpectrogram",
+    "MelCepstrum",
     "MelSpectrogram",
     "PredictionNetwork",
     "RecurrentDecoder",
@@ -43,6 +48,7 @@ __all__ = [
     "SpecAugment",
     "SpecCutout",
     "SpeedPerturb",
+    "StackFrames",
     "TDTLoss",
     "TransducerBeam",
     "TransducerGreedy",

@@ -1,11 +1,11 @@
-"""The log-mel front-end, numerically that of the public checkpoints.
+"""The front-ends in torch: linear spectrogram, (log-)mel spectrogram, mel cepstrum, and stacked frames.
 
-Order: dither, pre-emphasis, STFT, power, mel filters, logarithm, normalisation over the valid frames, mask,
-padding. Shapes: B utterances, T samples, N frames, K frequencies, F mel bands.
+Shapes: B utterances, T samples, N frames, K frequencies, F features.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -13,9 +13,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from neumo.asr import modules as specs
-from neumo.backends.torch.lengths import at_least_float32, frame_mask
+from neumo.asr.torch.frontend import FrontEnd
+from neumo.backends.torch.lengths import frame_mask
 from neumo.backends.torch.registry import implements
-from neumo.nn.spectrum import analysis_window, mel_filters, normalise, pad_signal, power_spectrum
+from neumo.nn.spectrum import cosine_transform, mel_filters
+
+
+class SpectrogramFrames(NamedTuple):
+    """Frames and how many of them are valid."""
+
+    spectrogram: Tensor  # (B, K, N)
+    spectrogram_len: Tensor  # (B,)
 
 
 class MelFrames(NamedTuple):
@@ -25,75 +33,76 @@ class MelFrames(NamedTuple):
     mel_len: Tensor  # (B,)
 
 
+class CepstrumFrames(NamedTuple):
+    """Frames and how many of them are valid."""
+
+    mfcc: Tensor  # (B, F, N)
+    mfcc_len: Tensor  # (B,)
+
+
+@implements(specs.LinearSpectrogram)
+class LinearSpectrogram(FrontEnd):
+    """Samples to the powers (or magnitudes) of all frequencies."""
+
+    def __init__(self, spec: specs.LinearSpectrogram) -> None:
+        super().__init__(spec)
+
+    def forward(self, audio: Tensor, audio_len: Tensor) -> SpectrogramFrames:
+        """(B, T), (B,) -> (B, K, N), (B,)."""
+        return SpectrogramFrames(*self.features(audio, audio_len))
+
+
 @implements(specs.MelSpectrogram)
-class MelSpectrogram(nn.Module):
-    """Samples to (log-)mel frames; runs in float32 inside autocast, and in float64 when given float64."""
+class MelSpectrogram(FrontEnd):
+    """Samples to (log-)mel frames."""
 
     def __init__(self, spec: specs.MelSpectrogram) -> None:
-        super().__init__()
-        self.spec = spec
-        self.window = analysis_window(spec.window, spec.win, periodic=spec.periodic)
-        self.filters = mel_filters(
-            spec.rate,
-            spec.n_fft,
-            spec.n_mels,
-            spec.fmin,
-            spec.highest,
-            scale=spec.mel_scale,
-            area_norm=spec.area_norm,
-        )
-        self._ready: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}
+        super().__init__(spec, _filters(spec))
 
     def forward(self, audio: Tensor, audio_len: Tensor) -> MelFrames:
         """(B, T), (B,) -> (B, F, N), (B,)."""
-        with torch.autocast(audio.device.type, enabled=False):
-            mel = self._log(self._mel_power(at_least_float32(audio), audio_len))
-            mel = mel[..., : self.spec.frames(audio.shape[-1])]
-            mel_len = self.spec.frames(audio_len)
-            return MelFrames(self._pad(self._normalise(mel, mel_len)), mel_len)
+        return MelFrames(*self.features(audio, audio_len))
 
-    def _mel_power(self, audio: Tensor, audio_len: Tensor) -> Tensor:  # (B, T) -> (B, F, T // hop + 1)
-        window, filters = self._tables(audio)
-        spec = self.spec
-        signal = self._emphasise(self._dither(audio))
-        signal = signal.masked_fill(~frame_mask(audio_len, audio.shape[-1]), 0)
-        # The STFT centres a window of `win` in `n_fft` samples and its first frame on the first sample.
-        left = spec.n_fft // 2 - (spec.n_fft - spec.win) // 2
-        padded = pad_signal(signal, audio_len, left, spec.win - left, reflect=spec.pad_mode == "reflect")
-        power = power_spectrum(padded, window, hop=spec.hop, n_fft=spec.n_fft)
-        if spec.power != 2:
-            power = power.pow(spec.power / 2)
-        return filters @ power.transpose(1, 2)
 
-    def _tables(self, audio: Tensor) -> tuple[Tensor, Tensor]:
-        """Window and filters beside the audio; computed in float64 and never part of the weights."""
-        key = (audio.device, audio.dtype)
-        if key not in self._ready:
-            self._ready[key] = (self.window.to(audio), self.filters.to(audio))
-        return self._ready[key]
+@implements(specs.MelCepstrum)
+class MelCepstrum(FrontEnd):
+    """Samples to the cosine transform of log-mel frames."""
 
-    def _dither(self, audio: Tensor) -> Tensor:
-        if not self.training or self.spec.dither == 0:
-            return audio
-        return audio + self.spec.dither * torch.randn_like(audio)
+    def __init__(self, spec: specs.MelCepstrum) -> None:
+        transform = cosine_transform(spec.n_mfcc, spec.n_mels)
+        if spec.lifter:
+            order = torch.arange(1, spec.n_mfcc + 1, dtype=torch.float64)
+            transform *= 1 + spec.lifter / 2 * torch.sin(math.pi * order / spec.lifter)[:, None]
+        super().__init__(spec, _filters(spec), transform)
 
-    def _emphasise(self, audio: Tensor) -> Tensor:  # y[t] = x[t] - a x[t - 1], the first sample kept
-        if self.spec.preemphasis == 0:
-            return audio
-        return audio - self.spec.preemphasis * F.pad(audio, (1, 0))[:, :-1]
+    def forward(self, audio: Tensor, audio_len: Tensor) -> CepstrumFrames:
+        """(B, T), (B,) -> (B, F, N), (B,)."""
+        return CepstrumFrames(*self.features(audio, audio_len))
 
-    def _log(self, mel: Tensor) -> Tensor:
-        if not self.spec.log:
-            return mel
-        floor = self.spec.floor
-        return (mel + floor if self.spec.floor_mode == "add" else mel.clamp(min=floor)).log()
 
-    def _normalise(self, mel: Tensor, mel_len: Tensor) -> Tensor:
-        if self.spec.norm == "none":
-            return mel.masked_fill(~frame_mask(mel_len, mel.shape[-1])[:, None, :], 0)
-        return normalise(mel, mel_len, over=self.spec.norm)
+@implements(specs.StackFrames)
+class StackFrames(nn.Module):
+    """Each frame with those behind it, zeros behind the last."""
 
-    def _pad(self, mel: Tensor) -> Tensor:
-        if self.spec.pad_to == 0:
-            return mel
-        return F.pad(mel, (0, -mel.shape[-1] % self.spec.pad_to))
+    def __init__(self, spec: specs.StackFrames) -> None:
+        super().__init__()
+        self.spec = spec
+
+    def forward(self, mel: Tensor, mel_len: Tensor) -> Tensor:
+        """(B, F, N), (B,) -> (B, n F, N)."""
+        mel = mel.masked_fill(~frame_mask(mel_len, mel.shape[-1])[:, None, :], 0)
+        ahead = F.pad(mel, (0, self.spec.frames - 1))
+        stacked = torch.cat([ahead[..., n : n + mel.shape[-1]] for n in range(self.spec.frames)], dim=1)
+        return stacked.masked_fill(~frame_mask(mel_len, mel.shape[-1])[:, None, :], 0)
+
+
+def _filters(spec: specs.MelSpectrogram) -> Tensor:
+    return mel_filters(
+        spec.rate,
+        spec.n_fft,
+        spec.n_mels,
+        spec.fmin,
+        spec.highest,
+        scale=spec.mel_scale,
+        area_norm=spec.area_norm,
+    )
