@@ -35,10 +35,12 @@ class Context:
     def __init__(self, labels: tuple[int, ...] = (), parent: Context | None = None) -> None:
         self.labels, self.parent = labels, parent
         self.memory: Any = None
-        self._children: weakref.WeakValueDictionary[int, Context] = weakref.WeakValueDictionary()
+        self._children: weakref.WeakValueDictionary[int, Context] | None = None
 
     def child(self, label: int) -> Context:
         """These labels and one more."""
+        if self._children is None:
+            self._children = weakref.WeakValueDictionary()
         found = self._children.get(label)
         if found is None:
             found = self._children[label] = Context((*self.labels, label), self)
@@ -47,31 +49,65 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class NodeScores:
-    """Log-probabilities in one frame after some labels."""
+    """Log-probabilities in one frame after some labels; `best` are the best labels, best first."""
 
     blank: float
     labels: Floats  # (V,)
+    best: Sequence[tuple[int, float]]
     durations: Floats | None = None  # (D,)
 
-    def best(self, count: int) -> list[tuple[int, float]]:
-        """The best labels with their scores, best first; of equals, the first."""
-        labels = self.labels
-        if count < len(labels):
-            chosen = np.argpartition(-labels, count - 1)[:count]
-            chosen = np.flatnonzero(labels >= labels[chosen].min())  # all that are as good as the last
-        else:
-            chosen = np.arange(len(labels))
-        order = chosen[np.argsort(-labels[chosen], kind="stable")][:count]
-        return [(int(label), float(labels[label])) for label in order]
+
+def best_labels(scores: Floats, count: int) -> list[list[tuple[int, float]]]:
+    """The best labels of many nodes with their scores, (R, V) -> R lists; of equals, the first comes first.
+
+    >>> best_labels(np.array([[0.1, 0.7, 0.2]]), 2)
+    [[(1, 0.7), (2, 0.2)]]
+    """
+    count = min(count, scores.shape[1])
+    chosen = np.argpartition(-scores, count - 1, axis=1)[:, :count]
+    chosen.sort(axis=1)
+    values = np.take_along_axis(scores, chosen, axis=1)
+    order = np.argsort(-values, axis=1, kind="stable")
+    chosen, values = (np.take_along_axis(each, order, axis=1).tolist() for each in (chosen, values))
+    return [list(zip(*row, strict=True)) for row in zip(chosen, values, strict=True)]
 
 
-@dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """Labels, the log-probability of all alignments that led to them, and frames of the best of these."""
+    """Labels, the log-probability of all alignments that led to them, and frames of the best of these.
 
-    context: Context
-    score: float = 0.0
-    frames: tuple[int, ...] = ()
+    Most are dropped as soon as they are made, so what is known of a new label is put together when it is
+    asked for.
+    """
+
+    __slots__ = ("_context", "_frames", "_new", "score")
+
+    def __init__(
+        self,
+        context: Context,
+        score: float = 0.0,
+        frames: tuple[int, ...] = (),
+        new: tuple[int, int] | None = None,
+    ) -> None:
+        self._context, self.score, self._frames = context, score, frames
+        self._new = new  # a label behind the context, and the frame in which it was read
+
+    def _settle(self) -> None:
+        if self._new is not None:
+            label, frame = self._new
+            self._context, self._frames = self._context.child(label), (*self._frames, frame)
+            self._new = None
+
+    @property
+    def context(self) -> Context:
+        """The labels so far, as what networks have made of them."""
+        self._settle()
+        return self._context
+
+    @property
+    def frames(self) -> tuple[int, ...]:
+        """The frame in which each label was read."""
+        self._settle()
+        return self._frames
 
     @property
     def labels(self) -> tuple[int, ...]:
@@ -84,7 +120,7 @@ class Hypothesis:
 
     def label(self, label: int, log_prob: float, frame: int) -> Hypothesis:
         """One label more, read in a frame."""
-        return Hypothesis(self.context.child(label), self.score + log_prob, (*self.frames, frame))
+        return Hypothesis(self.context, self.score + log_prob, self.frames, (label, frame))
 
 
 Wanted = list[tuple[int, Context]]
@@ -105,6 +141,11 @@ class BeamSettings:
     prefix: int = 1
     length_norm: bool = True
     durations: tuple[int, ...] = ()
+
+    @property
+    def tokens(self) -> int:
+        """How many of the best labels a search looks at."""
+        return self.beam + self.extra if self.search == "adaptive" else self.beam
 
 
 def search_lattice(root: Context, frames: int, settings: BeamSettings) -> Search:
@@ -167,6 +208,7 @@ def time_synchronous(start: list[Hypothesis], frames: int, settings: BeamSetting
     ahead[0] = {each.context: each for each in start}
     for frame in range(frames):
         here = _best(ahead[frame].values(), settings.beam)
+        reach = frame + 1 + max(settings.durations, default=1)
         for count in range(settings.max_symbols + 1):
             if not here:
                 break
@@ -178,7 +220,8 @@ def time_synchronous(start: list[Hypothesis], frames: int, settings: BeamSetting
                     stay += _extend(ahead, frame, each, scores, settings)
             here = _best(stay, settings.beam)
             most = max(
-                (each.score for later in ahead[frame + 1 :] for each in later.values()), default=-math.inf
+                (each.score for later in ahead[frame + 1 : reach] for each in later.values()),
+                default=-math.inf,
             )
             if here and here[0].score < most - NEGLIGIBLE:
                 break
@@ -211,7 +254,7 @@ def _extend(
 ) -> list[Hypothesis]:
     """Read a label; returns what stays in the frame."""
     stay: list[Hypothesis] = []
-    for label, log_prob in scores.best(settings.beam):
+    for label, log_prob in scores.best:
         if scores.durations is None:
             stay.append(each.label(label, log_prob, frame))
             continue
@@ -237,7 +280,7 @@ def alignment_synchronous(start: list[Hypothesis], frames: int, settings: BeamSe
             frame = step - len(each.labels)
             new.append(each.blank(scores.blank))
             ended += new[-1:] if frame == frames - 1 else []
-            new += (each.label(label, score, frame) for label, score in scores.best(settings.beam))
+            new += (each.label(label, score, frame) for label, score in scores.best)
         alive = merged(_best(new, settings.beam))
     return ended or alive
 
@@ -313,7 +356,7 @@ def _best_by_frame(found: Iterable[tuple[int, Hypothesis]], beam: int) -> list[t
 
 def _best_tokens(scores: NodeScores, settings: BeamSettings) -> list[tuple[int, int, float]]:
     """The best labels, how long each lasts, and their scores: (label, frames, score)."""
-    labels = scores.best(settings.beam)
+    labels = scores.best
     lasting = _lasting(scores, settings)
     if not lasting:
         return [(label, 0, score) for label, score in labels]
@@ -376,8 +419,8 @@ def _near(
     each: Hypothesis, scores: NodeScores, frame: int, settings: BeamSettings
 ) -> list[tuple[int, Hypothesis]]:
     """What `gamma` from the best, among `beam` and `extra` tokens, makes of a hypothesis, and when."""
-    count = settings.beam + settings.extra
-    tokens = sorted([*scores.best(count), (-1, scores.blank)], key=lambda one: -one[1])[:count]
+    count = settings.tokens
+    tokens = sorted([*scores.best, (-1, scores.blank)], key=lambda one: -one[1])[:count]
     lasting = _lasting(scores, settings)
     if lasting:
         both = ((label, lasts, one + two) for label, one in tokens for lasts, two in lasting)

@@ -20,6 +20,7 @@ from neumo.asr.search.transducer import (
     NodeScores,
     Search,
     Wanted,
+    best_labels,
     search_lattice,
 )
 from neumo.asr.torch.transducer import Lattice
@@ -56,7 +57,7 @@ class TransducerBeam(nn.Module):
         settings = BeamSettings(
             **{name: getattr(spec, name) for name in _SEARCHED}, durations=tuple(lattice.durations)
         )
-        networks = _Networks(lattice, lattice_len, lm, spec.lm_weight, spec.length_bonus)
+        networks = _Networks(lattice, lattice_len, lm, spec, settings.tokens)
         searches = [
             search_lattice(root, frames, settings)
             for root, frames in zip(networks.roots(), lattice_len.tolist(), strict=True)
@@ -129,9 +130,15 @@ class _Networks:
     """The networks behind the searches, asked for many nodes at once."""
 
     def __init__(
-        self, lattice: Lattice, lengths: Tensor, lm: LabelScorer | None, lm_weight: float, bonus: float
+        self,
+        lattice: Lattice,
+        lengths: Tensor,
+        lm: LabelScorer | None,
+        spec: specs.TransducerBeam,
+        tokens: int,
     ) -> None:
-        self.lattice, self.lm, self.lm_weight, self.bonus = lattice, lm, lm_weight, bonus
+        self.lattice, self.lm, self.tokens = lattice, lm, tokens
+        self.lm_weight, self.bonus = spec.lm_weight, spec.length_bonus
         self.projected = lattice.frames(lengths)
 
     def roots(self) -> list[Context]:
@@ -164,7 +171,8 @@ class _Networks:
             labels = labels + self.lm_weight * said[:, : labels.shape[1]]
         blanks, values = tokens[:, -1].tolist(), labels.cpu().numpy()
         durations = [None] * len(asked) if lasting is None else list(lasting.cpu().numpy())
-        return [NodeScores(*each) for each in zip(blanks, values, durations, strict=True)]
+        best = best_labels(values, self.tokens)
+        return [NodeScores(*each) for each in zip(blanks, values, best, durations, strict=True)]
 
     def _read(self, contexts: Sequence[Context]) -> None:
         """Let the networks read the last label of contexts, behind what they have made of those before."""
