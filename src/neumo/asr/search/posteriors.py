@@ -1,6 +1,7 @@
 """What a search goes through: the labels that are likely in each frame, and the frames that need a step.
 
-Shapes: B utterances, T frames, V labels with the blank, S steps (frames in which a label is likely).
+Shapes: B utterances, T frames, V labels with the blank, S steps (frames in which a label is likely), P labels
+that are likely, of all steps.
 """
 
 from __future__ import annotations
@@ -50,80 +51,105 @@ class Posteriors:
     order: np.ndarray  # (B,) utterances, those with most steps first: every array below is in this order
     steps: np.ndarray  # (B,) how many steps each has
     log_scale: np.ndarray  # (B,) logarithm of what all hypotheses of an utterance were divided by
-    probs: np.ndarray  # (B, S, V)
-    kept: np.ndarray  # (B, S, V) bool: labels that are likely, without the blank
-    blank: np.ndarray  # (B, S)
-    rested: np.ndarray  # (B, S) bool
+    blank: np.ndarray  # (S, B) probability of the blank
+    rested: np.ndarray  # (S, B) whether frames with nothing but blank come before
+    place: np.ndarray  # (P,) step * B + utterance of each label that is likely, rising
+    label: np.ndarray  # (P,)
+    prob: np.ndarray  # (P,)
+    labels: int  # V
 
     @classmethod
     def of(cls, log_probs: np.ndarray, lengths: np.ndarray, *, least: float) -> Posteriors:
         """Prune log-probabilities (B, T, V), the blank last, of which the first `lengths` frames count."""
+        batch, _, labels = log_probs.shape
         frames = np.arange(log_probs.shape[1]) < lengths[:, None]  # (B, T)
-        logs = np.where(frames[:, :, None], log_probs, 0.0).astype(np.float64)
-        best = logs.max(axis=2, initial=-np.inf)
+        best = np.where(frames, log_probs.max(axis=2), 0.0).astype(np.float64)
         if not np.isfinite(best).all():
             raise _no_label(log_probs, best)
-        likely = (logs >= np.minimum(best, least)[:, :, None]) & np.isfinite(logs)
-        likely &= frames[:, :, None]
-        stepped = likely[:, :, :-1].any(axis=2)  # (B, T)
-        silent = frames & ~stepped
+        bar = np.where(frames, np.minimum(best, least), np.inf).astype(log_probs.dtype)
+        likely = log_probs >= bar[:, :, None]
+        if least == -np.inf:
+            likely &= np.isfinite(log_probs)
+        index, label = np.divmod(np.flatnonzero(likely), labels)  # of a frame of all, and of a label
+        log = log_probs[likely].astype(np.float64) - best.ravel()[index]
+        said = label < labels - 1
+        stepped = np.zeros(best.size, dtype=bool)
+        stepped[index[said]] = True
+        stepped = stepped.reshape(best.shape)
         steps = stepped.sum(axis=1)
         order = np.argsort(-steps, kind="stable")
-        place = np.argsort(~stepped[order], axis=1, kind="stable")[:, : int(steps.max(initial=0))]  # (B, S)
-        logs, likely, best = (_chosen(array[order], place) for array in (logs, likely, best))
-        with np.errstate(under="ignore", invalid="ignore"):
-            probs = np.where(likely, np.exp(logs - best[:, :, None]), 0.0)
-        inside = np.arange(place.shape[1]) < steps[order][:, None]
-        rests = np.cumsum(silent, axis=1)[order]
-        rests = np.take_along_axis(rests, place, axis=1)  # silent frames so far, at each step
-        rested = np.diff(rests, axis=1, prepend=0) > 0
+        rank = np.argsort(order)
+        blank = np.full(best.size, -np.inf)
+        blank[index[~said]] = log[~said]
+        blank = blank.reshape(best.shape)
+        silent = frames & ~stepped
+        # Of each frame that is a step: its place among those of all utterances, step by step.
+        places = (np.cumsum(stepped, axis=1) - 1) * batch + rank[:, None]
+        shape = (int(steps.max(initial=0)), batch)
+        place, prob = places.ravel()[index[said]], np.exp(log[said])
+        rising = np.argsort(place, kind="stable")
         return cls(
             order=order,
             steps=steps[order],
-            log_scale=_scale(log_probs, silent, order) + np.where(inside, best, 0.0).sum(axis=1),
-            probs=np.where(inside[:, :, None], probs, 0.0),
-            kept=likely[:, :, :-1] & inside[:, :, None],
-            blank=np.where(inside, probs[:, :, -1], 1.0),
-            rested=rested & inside,
+            log_scale=(best + np.where(silent, blank, 0.0)).sum(axis=1)[order],
+            blank=_laid(np.exp(blank[stepped]), places[stepped], 1.0, shape),
+            rested=_laid(_rested(silent, stepped), places[stepped], False, shape),
+            place=place[rising],
+            label=label[said][rising],
+            prob=prob[rising],
+            labels=labels,
         )
 
     def __iter__(self) -> Iterator[Step]:
         """Yield the steps; utterances that have none left are no longer among their rows."""
-        kept = np.ascontiguousarray(self.kept.transpose(1, 0, 2))  # a step lies together: (S, B, V)
-        probs = np.ascontiguousarray(self.probs.transpose(1, 0, 2))
-        probs[:, :, -1] = 0.0
-        steps, batch, labels = kept.shape
+        (steps, batch), labels = self.blank.shape, self.labels
         active = self.steps > np.arange(steps)[:, None]  # (S, B)
-        counts = kept.sum(axis=2)
+        flat = np.bincount(self.place, minlength=steps * batch)  # labels of each
+        counts = flat.reshape(steps, batch)
         behind = np.cumsum(np.where(active, counts + 1, 0), axis=1)
+        stays = behind - counts  # (S, B) rows within their steps: one is in front of all
         ends = np.cumsum(behind[:, -1] + 1) if batch else np.zeros(0, dtype=np.int64)
         starts = np.concatenate([[0], ends[:-1]])  # of the rows of each step
-        stays = 1 + behind - counts - 1  # (S, B) rows within their steps
-        row, label = np.divmod(np.flatnonzero(kept), max(labels, 1))  # of each label: step and utterance
-        flat = counts.ravel()
-        place = 1 + stays.ravel()[row] + np.arange(len(row)) - (np.cumsum(flat) - flat)[row]
-        row_of = np.zeros((steps, batch, labels + 1), dtype=np.int64)
-        row_of.reshape(-1)[row * (labels + 1) + label] = place
+        nth = np.arange(len(self.place)) - (np.cumsum(flat) - flat)[self.place]
+        row = 1 + stays.ravel()[self.place] + nth
+        row_of = np.zeros((steps, batch, labels), dtype=np.int64)
+        row_of.reshape(-1)[self.place * labels + self.label] = row
+        prob_of = np.zeros((steps, batch, labels))
+        prob_of.reshape(-1)[self.place * labels + self.label] = self.prob
         utterance = np.zeros(int(ends[-1]) if steps else 0, dtype=np.int64)
-        said = np.full(len(utterance), labels, dtype=np.int64)
+        said = np.full(len(utterance), labels - 1, dtype=np.int64)
         prob = np.zeros(len(utterance))
         step, owner = np.nonzero(active)
         at = starts[step] + stays[active]
-        utterance[at], prob[at] = owner, self.blank.T[active]
-        at = starts[row // max(batch, 1)] + place
-        utterance[at], said[at], prob[at] = row % max(batch, 1), label, probs[:, :, :-1][kept]
+        utterance[at], prob[at] = owner, self.blank[active]
+        at = starts[self.place // max(batch, 1)] + row
+        utterance[at], said[at], prob[at] = self.place % max(batch, 1), self.label, self.prob
         for n, left in enumerate(active.sum(axis=1).tolist()):
             part = slice(starts[n], ends[n])
-            rested = self.rested[:left, n]
+            rested = self.rested[n, :left]
             yield Step(
                 utterance=utterance[part],
                 label=said[part],
                 prob=prob[part],
                 stay=stays[n, :left],
-                prob_of=probs[n, :left],
+                prob_of=prob_of[n, :left],
                 row_of=row_of[n, :left],
                 rested=rested if rested.any() else None,
             )
+
+
+def _laid(values: np.ndarray, places: np.ndarray, rest: float, shape: tuple[int, int]) -> np.ndarray:
+    """Put the values of steps into their places (S, B)."""
+    whole = np.full(shape, rest, dtype=values.dtype)
+    whole.reshape(-1)[places] = values
+    return whole
+
+
+def _rested(silent: np.ndarray, stepped: np.ndarray) -> np.ndarray:
+    """Tell of each frame that is a step whether the frame before it in its utterance is none."""
+    before = np.zeros_like(silent)
+    before[:, 1:] = silent[:, :-1]
+    return before[stepped]
 
 
 def _no_label(log_probs: np.ndarray, best: np.ndarray) -> DataError:
@@ -135,13 +161,3 @@ def _no_label(log_probs: np.ndarray, best: np.ndarray) -> DataError:
         code="no-label",
         why="The network gives numbers that are not finite.",
     )
-
-
-def _chosen(array: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """(B, T, ...) and frames (B, S) -> (B, S, ...)."""
-    return array[np.arange(len(array))[:, None], place]
-
-
-def _scale(log_probs: np.ndarray, silent: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """The log-probability of the frames in which only the blank is likely, for each utterance."""
-    return np.where(silent, log_probs[:, :, -1], 0.0).sum(axis=1, dtype=np.float64)[order]

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from neumo.asr import modules as specs
 from neumo.asr.search import Found, Fusion, best_frames, choose, combine, fuse, prefix_beam_search
+from neumo.backends.torch.lengths import at_least_float32
 from neumo.backends.torch.registry import implements
 from neumo.lm import shared_arpa
 
@@ -66,7 +67,7 @@ class BeamCTC(nn.Module):
 
     def forward(self, log_probs: Tensor, log_probs_len: Tensor) -> BeamHeard | BestBeamHeard:
         """(B, T, V), (B,) -> (B, T), (B,), (B, T), (B,), and more for n_best; as many columns as frames."""
-        logs = log_probs.detach().cpu().double().numpy()
+        logs = at_least_float32(log_probs.detach()).cpu().numpy()
         lengths = log_probs_len.detach().cpu().long().numpy()
         found = prefix_beam_search(
             logs,
