@@ -5,9 +5,9 @@
 
 "plain" is pre-emphasis, `torch.stft`, the magnitude of complex numbers, its square, a product with the mel
 filters, the logarithm, and mean and deviation utterance by utterance. "at once" is what the package computes
-where gradients are wanted, "blocks" what it computes otherwise. They take turns. Time is that of the processor,
-of all threads together; figures are medians. Results are compared with those in float64 first. The ratios mean
-more than the speeds.
+where gradients are wanted, "blocks" what it computes otherwise. They take turns. Time is that of the
+processor, of all threads together; figures are medians. Results are compared with those in float64 first. The
+ratios mean more than the speeds.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from torch import Tensor
 
 from neumo.asr import MelSpectrogram
 from neumo.backends.torch.registry import build
+from neumo.nn.spectrum import analysis_window, mel_filters
 
 
 class Plain:
@@ -65,7 +66,9 @@ def main() -> None:
     audio = speech_like(options.batch, round(options.seconds * 16000))
     audio_len = torch.full((options.batch,), audio.shape[1])
     module = build(MelSpectrogram(length="floor")).eval()
-    plain = Plain(module.window.float(), module.filters.float())
+    window = analysis_window("hann", 320, periodic=False)
+    filters = mel_filters(16000, 512, 64, 0.0, 8000.0, scale="slaney", area_norm=True)
+    plain = Plain(window.float(), filters.float())
     wants_gradient = audio.clone().requires_grad_()
     ways: dict[str, Callable[[], Tensor]] = {
         "plain": lambda: plain(audio, audio_len),

@@ -24,7 +24,7 @@ def fits_blocks(*tensors: Tensor) -> bool:
     >>> fits_blocks(torch.zeros(1)), fits_blocks(torch.zeros(1, requires_grad=True))
     (True, False)
     """
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]
         return False
     wants_gradient = torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
     return not wants_gradient and all(type(each) is Tensor and each.device.type == "cpu" for each in tensors)
