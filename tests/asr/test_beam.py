@@ -13,6 +13,7 @@ from neumo.backends.torch.registry import build
 from neumo.engine import NeuralFactory
 from neumo.graph.inputs import inputs
 from neumo.graph.yaml import load_recipe
+from neumo.hub.bundle import load_model, save_model
 from neumo.lm import estimate, units_of, write_arpa
 from neumo.types import B, ConfigError, DataError, Lengths, LogProbs, T, V, Vocab
 
@@ -208,3 +209,19 @@ def test_rescoring_takes_the_best_of_both():
     assert kept.chosen.tolist() == [0]
     longer = build(Rescore(AB, n_best=3, weight=0.5, length_bonus=3.0))(ids, sizes, first, other)
     assert longer.chosen.tolist() == [0]
+
+
+def test_a_model_file_names_the_language_model_that_it_misses(arpa, tmp_path, monkeypatch):
+    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    recipe = load_recipe(tmp_path / "recipe.yaml")
+    factory = NeuralFactory(device="cpu")
+    given = {"audio": np.zeros((1, 8000), dtype=np.float32), "audio_len": np.array([8000])}
+    factory.infer(recipe.graph("infer"), given)
+    save_model(tmp_path / "model.neumo", recipe, factory)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    found = load_model(tmp_path / "model.neumo", device="cpu").infer(given)
+    assert found["ids_len"].shape == (1,)
+    arpa.unlink()
+    with pytest.raises(DataError, match=r"words\.arpa"):
+        load_model(tmp_path / "model.neumo", device="cpu").infer(given)
