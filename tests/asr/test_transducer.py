@@ -138,7 +138,7 @@ def test_beam_searches_are_those_of_the_original(original, stored):
     ids=["lstm", "stateless", "durations"],
 )
 def test_a_training_learns_to_spell(loss, durations, kind):
-    prediction, joint = networks(durations=durations, kind=kind)
+    prediction, joint = networks(durations=durations, network=kind)
     factory = NeuralFactory(device="cpu", seed=1, progress=False, verify="first")
     factory.train(training(prediction, joint, loss), epochs=16, optimizer=Adam(lr=0.03))
     for decoder in (TransducerGreedy(ABC), TransducerBeam(ABC, beam=3)):
@@ -292,3 +292,18 @@ def test_a_transducer_transcribes_with_times_and_confidences(bias):
     for word in found.words:
         assert 0 <= word.start < word.end <= 1.0
         assert 0 < word.confidence < 1
+
+
+def test_a_model_file_hears_what_the_model_heard(tmp_path):
+    from neumo.hub import load_model, save_model
+
+    recipe = load_recipe(RECIPE)
+    factory = NeuralFactory(device="cpu", seed=3, progress=False)
+    save_model(tmp_path / "model.neumo", recipe, factory)
+    noise = (0.1 * np.random.default_rng(1).standard_normal((2, 8000))).astype(np.float32)
+    given = {"audio": noise, "audio_len": np.array([8000, 5000])}
+    (heard,) = factory.infer(recipe.graphs["infer"], given)
+    again = load_model(tmp_path / "model.neumo", device="cpu", seed=9).infer(given)
+    assert heard["ids_len"].sum() > 0
+    for name in ("ids", "ids_len", "frames", "best"):
+        assert np.array_equal(heard[name], again[name]), name

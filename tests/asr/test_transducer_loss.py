@@ -153,7 +153,7 @@ def test_the_gradient_is_that_of_finite_differences(objective):
 
 def model(objective=GRAVES, *, dropout=0.0, activation="relu", kind="lstm", memory=64.0, seed=0):
     torch.manual_seed(seed)
-    prediction = build(PredictionNetwork(AB, width=6, kind=kind)).double()
+    prediction = build(PredictionNetwork(AB, width=6, network=kind)).double()
     joint = build(
         JointNetwork(AB, 5, 6, 7, activation=activation, dropout=dropout, durations=objective.durations)
     ).double()
@@ -358,7 +358,7 @@ def test_under_autocast_the_loss_is_in_float32_and_near_to_it(dtype, kind):
 
 @pytest.mark.parametrize("kind", ["lstm", "stateless"])
 def test_a_prediction_network_makes_the_same_of_labels_at_once_and_one_by_one(kind):
-    network = build(PredictionNetwork(AB, width=6, kind=kind, layers=2, context=3)).eval()
+    network = build(PredictionNetwork(AB, width=6, network=kind, layers=2, context=3)).eval()
     labels = torch.tensor([[0, 1, 1, 0], [1, 1, 0, 0]])
     whole = network().sequence(labels)
     found, state = network().start(2)
@@ -386,7 +386,7 @@ def test_the_start_symbol_is_zero_and_stays_so():
         lambda: TDTLoss(AB, omega=2.0),
         lambda: JointNetwork(AB, activation="gelu"),
         lambda: JointNetwork(AB, durations=(-1, 1)),
-        lambda: PredictionNetwork(AB, kind="gru"),
+        lambda: PredictionNetwork(AB, network="gru"),
         lambda: PredictionNetwork(AB, dropout=1.5),
     ],
 )

@@ -20,7 +20,7 @@ SEARCHES = ["time", "alignment", "token", "adaptive", "best_first"]
 def lattice(vocab, encoded, *, durations=(), kind="lstm", sharp=4.0, seed=0):
     """A lattice of random networks that are sure enough of something to have labels."""
     torch.manual_seed(seed)
-    prediction = build(PredictionNetwork(vocab, width=6, kind=kind)).double().eval()
+    prediction = build(PredictionNetwork(vocab, width=6, network=kind)).double().eval()
     joint = build(JointNetwork(vocab, encoded.shape[1], 6, 7, durations=durations)).double().eval()
     with torch.no_grad():
         for layer in (joint.enc, joint.pred, joint.out):

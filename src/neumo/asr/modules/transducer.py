@@ -71,7 +71,7 @@ class PredictionNetwork(NeuralModule):
 
     >>> PredictionNetwork(Vocab.english(), width=320).signature().gives["predictor"]
     Predictor(en[28]#c4af7923, width=320)[]
-    >>> PredictionNetwork(Vocab.english(), kind="stateless", context=2).width
+    >>> PredictionNetwork(Vocab.english(), network="stateless", context=2).width
     640
 
     "lstm" is the recurrent network of Graves 2012 with `layers` layers. "stateless" is a convolution over the
@@ -88,13 +88,13 @@ class PredictionNetwork(NeuralModule):
 
     vocab: Vocab
     width: int = 640
-    kind: Literal["lstm", "stateless"] = "lstm"
+    network: Literal["lstm", "stateless"] = "lstm"
     layers: int = 1
     context: int = 2
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        one_of(self, "kind", ("lstm", "stateless"))
+        one_of(self, "network", ("lstm", "stateless"))
         at_least(self, 1, "width", "layers", "context")
         a_share(self, "dropout")
 

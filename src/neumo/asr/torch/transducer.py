@@ -80,7 +80,7 @@ class PredictionNetwork(nn.Module):
         self.spec = spec
         self.start = len(spec.vocab)  # the start symbol: its embedding is, and stays, zero
         self.embed = nn.Embedding(self.start + 1, spec.width, padding_idx=self.start)
-        if spec.kind == "lstm":
+        if spec.network == "lstm":
             between = spec.dropout if spec.layers > 1 else 0.0
             self.lstm = nn.LSTM(spec.width, spec.width, spec.layers, dropout=between, batch_first=True)
         else:
@@ -92,9 +92,9 @@ class PredictionNetwork(nn.Module):
 
     def sequence(self, labels: Tensor) -> Tensor:
         """(B, U) -> (B, N, P); what is behind the end of an utterance changes nothing before it."""
-        first = 1 if self.spec.kind == "lstm" else self.spec.context
+        first = 1 if self.spec.network == "lstm" else self.spec.context
         embedded = self.embed(F.pad(labels.clamp(0, self.start), (first, 0), value=self.start))
-        if self.spec.kind == "lstm":
+        if self.spec.network == "lstm":
             return self._dropped(self.lstm(_lowered(embedded))[0])
         return self._dropped(self.conv(embedded.transpose(1, 2)).relu().transpose(1, 2))
 
@@ -102,14 +102,14 @@ class PredictionNetwork(nn.Module):
         """The start symbol, and the state before it."""
         weight = self.embed.weight
         start = torch.full((rows,), self.start, device=weight.device)
-        if self.spec.kind == "lstm":
+        if self.spec.network == "lstm":
             nothing = weight.new_zeros(rows, self.spec.layers, self.spec.width)
             return start, (nothing, nothing)
         return start, (start[:, None].expand(rows, self.spec.context - 1),)
 
     def step(self, labels: Tensor, state: State) -> tuple[Tensor, State]:
         """(R,) -> (R, P)."""
-        if self.spec.kind == "stateless":
+        if self.spec.network == "stateless":
             last = torch.cat([state[0], labels[:, None]], dim=1)  # (R, context)
             found = self.conv(self.embed(last).transpose(1, 2)).relu().squeeze(-1)
             return self._dropped(found), (last[:, 1:],)
