@@ -295,3 +295,10 @@ def test_a_signature_that_fails_says_whose_it_is() -> None:
         Halves().named("halves")(x=inputs(x=Acoustic()[B, F(64), T]).x)
     assert caught.value.code == "module"
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("name", ["kind", "preset"])
+def test_a_field_that_recipes_could_not_set_is_refused(name):
+    with pytest.raises(GraphError, match=f"has a field '{name}', which recipes could not set"):
+        type("Mistaken", (NeuralModule,), {"__annotations__": {name: "str"}, name: "a"})
+    type("Fine", (NeuralModule,), {"__annotations__": {name: "ClassVar[str]"}, name: "a"})

@@ -19,7 +19,21 @@ if TYPE_CHECKING:
 Role = Literal["module", "data", "loss", "metric", "decoder", "adapter"]
 
 
+_TAKEN = ("kind", "preset")  # in a recipe they name the class and where its settings come from
 _VALUES = "neumo.graph.value"  # the module of values and records, which stands above this one
+
+
+def _refuse_taken_names(cls: type[NeuralModule]) -> None:
+    """A field that a recipe could not set would keep its default without a word."""
+    for name in _TAKEN:
+        note = str(vars(cls).get("__annotations__", {}).get(name, "ClassVar"))
+        if "ClassVar" not in note:
+            raise GraphError(
+                f"{cls.__name__} has a field {name!r}, which recipes could not set",
+                code="module",
+                why=f"In a recipe `{name}:` says what a module is made from.",
+                fixes=["give the field another name"],
+            )
 
 
 class NeuralModule:
@@ -70,6 +84,7 @@ class NeuralModule:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        _refuse_taken_names(cls)
         if "__repr__" not in cls.__dict__:
             cls.__repr__ = NeuralModule.__repr__  # else the decorator writes one that lists every default
         register(cls)
