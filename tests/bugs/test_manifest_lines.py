@@ -157,7 +157,7 @@ def test_a_manifest_that_is_not_there_has_a_nearest_match(tmp_path):
     with pytest.raises(DataError) as caught:
         read_manifest(tmp_path / "trian.jsonl")
     assert caught.value.fixes[0].text == "did you mean 'train.jsonl'?"
-    with pytest.raises(DataError, match=r"Is\s+a\s+directory"):
+    with pytest.raises(DataError, match=r"a\s+folder\s+without\s+a\s+wav.scp"):
         read_manifest(tmp_path)
 
 
