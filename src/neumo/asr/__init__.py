@@ -9,12 +9,15 @@ from neumo.asr.modules import ConformerEncoder as ConformerEncoder
 from neumo.asr.modules import ConvEncoder as ConvEncoder
 from neumo.asr.modules import CTCHead as CTCHead
 from neumo.asr.modules import CTCLoss as CTCLoss
+from neumo.asr.modules import Gain as Gain
 from neumo.asr.modules import GreedyCTC as GreedyCTC
+from neumo.asr.modules import ImpulseResponse as ImpulseResponse
 from neumo.asr.modules import JointNetwork as JointNetwork
 from neumo.asr.modules import LinearSpectrogram as LinearSpectrogram
 from neumo.asr.modules import MelCepstrum as MelCepstrum
 from neumo.asr.modules import MelSpectrogram as MelSpectrogram
 from neumo.asr.modules import PredictionNetwork as PredictionNetwork
+from neumo.asr.modules import RecordedNoise as RecordedNoise
 from neumo.asr.modules import RecurrentDecoder as RecurrentDecoder
 from neumo.asr.modules import RecurrentEncoder as RecurrentEncoder
 from neumo.asr.modules import Rescore as Rescore
@@ -25,10 +28,14 @@ from neumo.asr.modules import SpeechData as SpeechData
 from neumo.asr.modules import SpeedPerturb as SpeedPerturb
 from neumo.asr.modules import StackFrames as StackFrames
 from neumo.asr.modules import TDTLoss as TDTLoss
+from neumo.asr.modules import TelephoneBand as TelephoneBand
+from neumo.asr.modules import TimeShift as TimeShift
+from neumo.asr.modules import TimeStretch as TimeStretch
 from neumo.asr.modules import TransducerBeam as TransducerBeam
 from neumo.asr.modules import TransducerGreedy as TransducerGreedy
 from neumo.asr.modules import TransducerLoss as TransducerLoss
 from neumo.asr.modules import TransformerDecoder as TransformerDecoder
+from neumo.asr.modules import WhiteNoise as WhiteNoise
 
 __all__ = [
     "AttentionBeam",
@@ -39,12 +46,15 @@ __all__ = [
     "ConformerEncoder",
     "ConvBlock",
     "ConvEncoder",
+    "Gain",
     "GreedyCTC",
+    "ImpulseResponse",
     "JointNetwork",
     "LinearSpectrogram",
     "MelCepstrum",
     "MelSpectrogram",
     "PredictionNetwork",
+    "RecordedNoise",
     "RecurrentDecoder",
     "RecurrentEncoder",
     "Rescore",
@@ -56,8 +66,12 @@ __all__ = [
     "SqueezeExcite",
     "StackFrames",
     "TDTLoss",
+    "TelephoneBand",
+    "TimeShift",
+    "TimeStretch",
     "TransducerBeam",
     "TransducerGreedy",
     "TransducerLoss",
     "TransformerDecoder",
+    "WhiteNoise",
 ]

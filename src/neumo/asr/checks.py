@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -37,4 +38,15 @@ def a_share(spec: object, *fields: str) -> None:
         if not 0 <= value <= 1:
             raise ConfigError(
                 f"{type(spec).__name__}.{field} is {value!r}; it must be between 0 and 1", code="field"
+            )
+
+
+def a_range(spec: object, *fields: str) -> None:
+    """Refuse the fields that are not two numbers, of which the second is not below the first."""
+    for field in fields:
+        value = getattr(spec, field)
+        if len(value) != 2 or not -math.inf < value[0] <= value[1] < math.inf:
+            raise ConfigError(
+                f"{type(spec).__name__}.{field} is {value!r}; it must be the least and the most: two numbers",
+                code="field",
             )

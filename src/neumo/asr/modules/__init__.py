@@ -20,6 +20,8 @@ from neumo.asr.modules.frontend import MelSpectrogram as MelSpectrogram
 from neumo.asr.modules.frontend import StackFrames as StackFrames
 from neumo.asr.modules.masking import SpecAugment as SpecAugment
 from neumo.asr.modules.masking import SpecCutout as SpecCutout
+from neumo.asr.modules.recorded import ImpulseResponse as ImpulseResponse
+from neumo.asr.modules.recorded import RecordedNoise as RecordedNoise
 from neumo.asr.modules.recurrent import RecurrentEncoder as RecurrentEncoder
 from neumo.asr.modules.speech_data import SpeechData as SpeechData
 from neumo.asr.modules.transducer import JointNetwork as JointNetwork
@@ -28,7 +30,12 @@ from neumo.asr.modules.transducer import TDTLoss as TDTLoss
 from neumo.asr.modules.transducer import TransducerLoss as TransducerLoss
 from neumo.asr.modules.transducer_search import TransducerBeam as TransducerBeam
 from neumo.asr.modules.transducer_search import TransducerGreedy as TransducerGreedy
+from neumo.asr.modules.waveform import Gain as Gain
 from neumo.asr.modules.waveform import SpeedPerturb as SpeedPerturb
+from neumo.asr.modules.waveform import TelephoneBand as TelephoneBand
+from neumo.asr.modules.waveform import TimeShift as TimeShift
+from neumo.asr.modules.waveform import TimeStretch as TimeStretch
+from neumo.asr.modules.waveform import WhiteNoise as WhiteNoise
 
 __all__ = [
     "AttentionBeam",
@@ -39,12 +46,15 @@ __all__ = [
     "ConformerEncoder",
     "ConvBlock",
     "ConvEncoder",
+    "Gain",
     "GreedyCTC",
+    "ImpulseResponse",
     "JointNetwork",
     "LinearSpectrogram",
     "MelCepstrum",
     "MelSpectrogram",
     "PredictionNetwork",
+    "RecordedNoise",
     "RecurrentDecoder",
     "RecurrentEncoder",
     "Rescore",
@@ -56,8 +66,12 @@ __all__ = [
     "SqueezeExcite",
     "StackFrames",
     "TDTLoss",
+    "TelephoneBand",
+    "TimeShift",
+    "TimeStretch",
     "TransducerBeam",
     "TransducerGreedy",
     "TransducerLoss",
     "TransformerDecoder",
+    "WhiteNoise",
 ]

@@ -8,6 +8,7 @@ from neumo.asr.torch.attention_transformer import TransformerDecoder as Transfor
 from neumo.asr.torch.augment import SpecAugment as SpecAugment
 from neumo.asr.torch.augment import SpecCutout as SpecCutout
 from neumo.asr.torch.augment import SpeedPerturb as SpeedPerturb
+from neumo.asr.torch.augment import TimeStretch as TimeStretch
 from neumo.asr.torch.beam import BeamCTC as BeamCTC
 from neumo.asr.torch.beam import Rescore as Rescore
 from neumo.asr.torch.conformer import ConformerEncoder as ConformerEncoder
@@ -19,6 +20,8 @@ from neumo.asr.torch.mel import LinearSpectrogram as LinearSpectrogram
 from neumo.asr.torch.mel import MelCepstrum as MelCepstrum
 from neumo.asr.torch.mel import MelSpectrogram as MelSpectrogram
 from neumo.asr.torch.mel import StackFrames as StackFrames
+from neumo.asr.torch.recorded import ImpulseResponse as ImpulseResponse
+from neumo.asr.torch.recorded import RecordedNoise as RecordedNoise
 from neumo.asr.torch.recurrent import RecurrentEncoder as RecurrentEncoder
 from neumo.asr.torch.transducer import JointNetwork as JointNetwork
 from neumo.asr.torch.transducer import PredictionNetwork as PredictionNetwork
@@ -26,6 +29,10 @@ from neumo.asr.torch.transducer import TDTLoss as TDTLoss
 from neumo.asr.torch.transducer import TransducerLoss as TransducerLoss
 from neumo.asr.torch.transducer_beam import TransducerBeam as TransducerBeam
 from neumo.asr.torch.transducer_greedy import TransducerGreedy as TransducerGreedy
+from neumo.asr.torch.waveform import Gain as Gain
+from neumo.asr.torch.waveform import TelephoneBand as TelephoneBand
+from neumo.asr.torch.waveform import TimeShift as TimeShift
+from neumo.asr.torch.waveform import WhiteNoise as WhiteNoise
 
 __all__ = [
     "AttentionBeam",
@@ -35,12 +42,15 @@ __all__ = [
     "CTCLoss",
     "ConformerEncoder",
     "ConvEncoder",
+    "Gain",
     "GreedyCTC",
+    "ImpulseResponse",
     "JointNetwork",
     "LinearSpectrogram",
     "MelCepstrum",
     "MelSpectrogram",
     "PredictionNetwork",
+    "RecordedNoise",
     "RecurrentDecoder",
     "RecurrentEncoder",
     "Rescore",
@@ -50,8 +60,12 @@ __all__ = [
     "SpeedPerturb",
     "StackFrames",
     "TDTLoss",
+    "TelephoneBand",
+    "TimeShift",
+    "TimeStretch",
     "TransducerBeam",
     "TransducerGreedy",
     "TransducerLoss",
     "TransformerDecoder",
+    "WhiteNoise",
 ]

@@ -6,6 +6,8 @@ Shapes: B utterances, T samples or frames, F mel bands, M masks.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -13,9 +15,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from neumo.asr import modules as specs
+from neumo.asr.modules.waveform import new_length, ratio
 from neumo.backends.torch.lengths import frame_mask
 from neumo.backends.torch.registry import implements
 from neumo.backends.torch.resample import resample
+from neumo.nn.phase_vocoder import stretch
 
 
 class Perturbed(NamedTuple):
@@ -37,18 +41,56 @@ class SpeedPerturb(nn.Module):
         """(B, T), (B,) -> (B, T'), (B,)."""
         if not self.training:
             return Perturbed(audio, audio_len)
-        drawn = torch.randint(len(self.spec.factors), (len(audio),))  # on the CPU: it decides sizes
-        audio = audio.masked_fill(~frame_mask(audio_len, audio.shape[-1]), 0)
-        factors = [self.spec.factors[which] for which in drawn.tolist()]
-        widest = max((self.spec.new_length(audio.shape[-1], factor) for factor in factors), default=0)
-        changed, changed_len = audio.new_zeros(len(audio), widest), audio_len.clone()
-        for factor in set(factors):
-            rows = [row for row, each in enumerate(factors) if each == factor]
-            faster = resample(audio[rows], *self.spec.ratio(factor))
-            changed[rows] = F.pad(faster, (0, widest - faster.shape[-1]))
-            changed_len[rows] = self.spec.new_length(audio_len[rows], factor)
-        # The low-pass rings beyond the last sample: what is padding stays silent.
-        return Perturbed(changed.masked_fill(~frame_mask(changed_len, widest), 0), changed_len)
+        return at_factors(audio, audio_len, self.spec, resample)
+
+
+@implements(specs.TimeStretch)
+class TimeStretch(nn.Module):
+    """Draws a factor for each utterance and stretches the utterances of each factor together."""
+
+    def __init__(self, spec: specs.TimeStretch) -> None:
+        super().__init__()
+        self.spec = spec
+
+    def forward(self, audio: Tensor, audio_len: Tensor) -> Perturbed:
+        """(B, T), (B,) -> (B, T'), (B,)."""
+        if not self.training:
+            return Perturbed(audio, audio_len)
+        return at_factors(audio, audio_len, self.spec, partial(stretch, n_fft=self.spec.n_fft))
+
+
+def at_factors(
+    audio: Tensor,
+    audio_len: Tensor,
+    spec: specs.SpeedPerturb | specs.TimeStretch,
+    change: Callable[[Tensor, int, int], Tensor],
+) -> Perturbed:
+    """Changes each utterance by a factor that is drawn for it: (B, T) -> (B, T')."""
+    # On the CPU, because they decide sizes.
+    drawn = torch.randint(len(spec.factors), (len(audio),)).tolist()
+    touched = draw_rows(len(audio), spec.probability)
+    factors = [spec.factors[which] if touched[row] else 1.0 for row, which in enumerate(drawn)]
+    audio = audio.masked_fill(~frame_mask(audio_len, audio.shape[-1]), 0)
+    widest = max((new_length(audio.shape[-1], factor) for factor in factors), default=0)
+    changed, changed_len = audio.new_zeros(len(audio), widest), audio_len.clone()
+    for factor in set(factors):
+        rows = [row for row, each in enumerate(factors) if each == factor]
+        found = change(audio[rows], *ratio(factor))
+        changed[rows] = F.pad(found, (0, widest - found.shape[-1]))
+        changed_len[rows] = new_length(audio_len[rows], factor)
+    # What is computed of a signal may ring beyond its last sample: what is padding stays silent.
+    return Perturbed(changed.masked_fill(~frame_mask(changed_len, widest), 0), changed_len)
+
+
+def draw_rows(count: int, probability: float) -> list[bool]:
+    """Which utterances are to be changed; nothing is drawn where all are.
+
+    >>> draw_rows(2, 1.0), draw_rows(2, 0.0)
+    ([True, True], [False, False])
+    """
+    if probability >= 1:
+        return [True] * count
+    return (torch.rand(count) < probability).tolist()
 
 
 @implements(specs.SpecAugment)
