@@ -125,6 +125,9 @@ def test_settings_that_cannot_be_meant_are_refused():
         {"token_min_logp": 1.0},
         {"beam_prune_logp": float("nan")},
         {"unknown": 2.0},
+        {"alpha": float("nan")},
+        {"alpha": float("inf")},
+        {"beta": float("nan")},
     ):
         with pytest.raises(ConfigError):
             BeamCTC(AB, **wrong)

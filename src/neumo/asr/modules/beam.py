@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Literal
@@ -65,6 +66,7 @@ class BeamCTC(NeuralModule):
         at_least(self, 1, "beam", "n_best")
         at_least(self, 0, "alpha")
         one_of(self, "lm_unit", ("auto", "word", "label"))
+        _finite(self, "alpha", "beta")
         _at_most_zero(self, "unknown", "token_min_logp", "beam_prune_logp")
         if self.n_best > self.beam:
             raise ConfigError(
@@ -118,6 +120,7 @@ class Rescore(NeuralModule):
     def __post_init__(self) -> None:
         at_least(self, 1, "n_best")
         at_least(self, 0, "weight")
+        _finite(self, "weight", "length_bonus")
 
     def signature(self) -> Signature:
         """The best hypotheses, with their scores and those of another model, to the best of them."""
@@ -136,6 +139,15 @@ class Rescore(NeuralModule):
                 "chosen": Positions()[B],
             },
         )
+
+
+def _finite(spec: object, *fields: str) -> None:
+    for field in fields:
+        value = getattr(spec, field)
+        if value is not None and not math.isfinite(value):
+            raise ConfigError(
+                f"{type(spec).__name__}.{field} is {value!r}; it must be a finite number", code="field"
+            )
 
 
 def _at_most_zero(spec: object, *fields: str) -> None:
