@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from neumo.asr.transcribe import Transcriber, split
+from neumo.asr.chunks import split
+from neumo.asr.transcribe import Transcriber
 from neumo.data.manifest import Manifest
 from neumo.graph.yaml import load_recipe
 from neumo.types import Audio, B, Ids, T, U, Vocab
@@ -96,13 +97,25 @@ def test_a_batch_is_limited_by_its_padded_seconds(graph):
     assert ear.batches == [[16000, 16000, 16000], [128000]]
 
 
-def test_a_long_recording_goes_through_in_pieces_and_comes_back_whole(graph):
-    ear, found = heard(graph, [tone(10, 0.05), tone(1, 0.1)], longest=3)
+def test_a_long_recording_goes_through_in_chunks_and_comes_back_whole(graph):
+    ear, found = heard(graph, [tone(10, 0.05), tone(1, 0.1)], chunk=3, overlap=1)
+    assert sorted(n // 16000 for batch in ear.batches for n in batch) == [1, 2, 3, 3, 3, 3]
+    assert [(each.text, each.seconds) for each in found] == [("aaaaaaaaaa", 10), ("b", 1)]
+
+
+def test_without_an_overlap_every_sample_goes_through_once(graph):
+    ear, found = heard(graph, [tone(10, 0.05), tone(1, 0.1)], chunk=3, overlap=0)
     assert sum(n for batch in ear.batches for n in batch) == 11 * 16000
-    assert max(n for batch in ear.batches for n in batch) <= 3 * 16000
-    assert set(found[0].text) <= {"a", " "}
-    assert found[0].seconds == 10
-    assert found[1].text == "b"
+    assert found[0].text == "aaa aaa aaa a"
+
+
+def test_a_graph_without_a_clock_is_cut_at_pauses(monkeypatch, graph):
+    samples = tone(7, 0.05)
+    samples[40000:41000] = 0
+    ear, (found,) = heard(unclocked(monkeypatch, graph), [samples], chunk=3)
+    assert sum(n for batch in ear.batches for n in batch) == 7 * 16000
+    assert any(40000 <= n <= 41000 for batch in ear.batches for n in batch)
+    assert (found.seconds, set(found.text)) == (7, {"a", " "})
 
 
 @pytest.mark.parametrize("length", [1, 2, 7, 100, 320, 16000, 48001, 160000])
@@ -223,13 +236,32 @@ def test_words_have_times_though_the_graph_gives_ids_only(graph):
     assert transcript.to_json()["words"] == [word.to_json()]
 
 
-def test_words_of_pieces_go_on_where_the_piece_before_ended(graph):
-    _, (transcript,) = heard(graph, [tone(7, 0.05)], longest=3)
-    assert " ".join(word.text for word in transcript.words) == transcript.text
-    assert len(transcript.words) == 3
+def test_words_of_chunks_have_times_in_the_whole(graph):
+    _, (transcript,) = heard(graph, [tone(7, 0.05)], chunk=3, overlap=0)
+    assert " ".join(word.text for word in transcript.words) == transcript.text == "aaa aaa a"
     times = [time for word in transcript.words for time in (word.start, word.end)]
     assert times == sorted(times)
-    assert times[-1] <= 7
+    assert times[-1] == pytest.approx(6.01)
+
+
+@pytest.mark.parametrize("times", [True, False])
+def test_the_size_of_batches_and_the_order_change_nothing(graph, times):
+    recordings = [tone(seconds, 0.05 * (n + 1)) for n, seconds in enumerate((7, 1, 4.5, 2, 11))]
+    _, first = heard(graph, recordings, chunk=3, overlap=1, times=times)
+    for size in (1, 2, 5):
+        _, found = heard(graph, recordings[::-1], chunk=3, overlap=1, batch_size=size, times=times)
+        assert [(t.text, t.seconds, t.to_json().get("words")) for t in found[::-1]] == [
+            (t.text, t.seconds, t.to_json().get("words")) for t in first
+        ]
+
+
+def test_little_memory_makes_small_batches_and_too_little_is_refused(graph):
+    ear, _ = heard(graph, [tone(5, 0.5)] * 8, memory="40MB")
+    assert max(sum(batch) for batch in ear.batches) < 8 * 5 * 16000
+    with pytest.raises(ConfigError, match="too little memory"):
+        heard(graph, [], memory="100kB")
+    with pytest.raises(ConfigError, match="no amount of memory"):
+        heard(graph, [], memory="much")
 
 
 def test_silence_and_what_cannot_be_read_have_no_words(graph, tmp_path):

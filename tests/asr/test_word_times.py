@@ -7,13 +7,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import torch
-from torch import nn
 
-from neumo.asr import CTCHead, GreedyCTC, MelSpectrogram
+from neumo.asr import CTCHead, GreedyCTC
 from neumo.asr.transcribe import Transcriber, Word
 from neumo.asr.word_times import FrameClock, Span, Spelling, find_clock, label_spans, words_of
-from neumo.backends.torch.registry import implements
 from neumo.engine import NeuralFactory
 from neumo.graph import Graph, NeuralModule, Signature, assume, inputs
 from neumo.types import (
@@ -26,7 +23,6 @@ from neumo.types import (
     Lengths,
     Logits,
     LogProbs,
-    Mel,
     Positions,
     Probs,
     Scores,
@@ -38,74 +34,12 @@ from neumo.types import (
 )
 
 from ..graph.snapshots import refused
-
-LETTERS = Vocab(" abc")
-LABELS = LETTERS.with_blank("end")
-LOG_PROBS = LogProbs(LABELS)
-TONES = {"a": 500, "b": 1200, "c": 2500}  # Hz
-RATE = 16000
-
-
-@dataclass(frozen=True)
-class ToneReader(NeuralModule):
-    """Reads tones as letters and quiet frames as spaces; only every `stride`th frame is looked at."""
-
-    stride: int = 1
-    scores: Scores = LOG_PROBS
-
-    def signature(self) -> Signature:
-        frames = T.ceildiv(self.stride)
-        return Signature(
-            takes={"mel": Mel()[B, F, T], "mel_len": Lengths(T)[B]},
-            gives={"scores": self.scores[B, frames, V(LABELS)], "scores_len": Lengths(frames)[B]},
-        )
-
-
-@implements(ToneReader)
-class TorchToneReader(nn.Module):
-    def __init__(self, spec: ToneReader) -> None:
-        super().__init__()
-        self.spec = spec
-        top = 2595 * np.log10(1 + np.array([8000, *TONES.values()]) / 700)  # in mel (HTK)
-        self.bands = (top[1:] / top[0] * 64).round().astype(int).tolist()
-
-    def forward(self, mel, mel_len):
-        power = mel[:, :, :: self.spec.stride].exp()
-        tones = torch.stack([power[:, band - 2 : band + 2].sum(1) for band in self.bands], -1)  # (B, T, 3)
-        loud = power.sum(1)
-        inside = torch.arange(mel.shape[-1])[:: self.spec.stride] < mel_len[:, None]
-        # Half a window of a tone has a quarter of its power.
-        quiet = loud < 0.25 * loud.masked_fill(~inside, 0).amax(1, keepdim=True)
-        best = torch.where(quiet, 0, tones.argmax(-1) + 1)
-        sure = torch.full((*best.shape, 5), 0.025).scatter(-1, best[..., None], 0.9)
-        scores = sure if isinstance(self.spec.scores, Probs) else sure.log()
-        return scores, (mel_len + self.spec.stride - 1) // self.spec.stride
-
-
-def recogniser(stride=1, length="floor+1", scores=None, pad_to=0):
-    spoken = inputs(audio=Audio(rate=RATE)[B, T], audio_len=Lengths(T)[B])
-    front_end = MelSpectrogram(
-        length=length, norm="none", preemphasis=0.0, dither=0.0, mel_scale="htk", pad_to=pad_to
-    )
-    mel = front_end(audio=spoken.audio, audio_len=spoken.audio_len)
-    reader = ToneReader(stride, scores or LogProbs(LABELS))
-    read = reader(mel=mel.mel, mel_len=mel.mel_len)
-    heard = GreedyCTC(LETTERS)(log_probs=read.scores, log_probs_len=read.scores_len)
-    return Graph("infer", "infer", {"ids": heard.ids, "ids_len": heard.ids_len})
+from .tones import LABELS, LETTERS, RATE, TONES, play, recogniser
 
 
 @pytest.fixture(scope="module")
 def factory():
     return NeuralFactory(device="cpu", seed=1, progress=False, verify="always")
-
-
-def play(*tones, seconds):
-    """Tones `(letter, start, end)` in a recording of so many seconds, at full strength from start to end."""
-    samples = np.zeros(int(seconds * RATE), np.float32)
-    for letter, start, end in tones:
-        span = np.arange(int(start * RATE), int(end * RATE))
-        samples[span] = 0.5 * np.sin(2 * np.pi * TONES[letter] * span / RATE)
-    return samples
 
 
 SONG = (("a", 0.3, 0.5), ("b", 0.81, 1.13), ("c", 2.047, 2.3))
@@ -158,7 +92,7 @@ def test_times_never_go_back_and_never_leave_the_recording(factory):
 
 def test_words_of_a_long_recording_have_times_in_the_whole(factory):
     song = [("abc"[n % 3], 1.0 * n + 0.3, 1.0 * n + 0.5) for n in range(9)]
-    (found,) = heard(factory, recogniser(2), play(*song, seconds=9.0), longest=2.0)
+    (found,) = heard(factory, recogniser(2), play(*song, seconds=9.0), chunk=2.0)
     assert found.text == " ".join(letter for letter, _, _ in song)
     for word, (_, start, end) in zip(found.words, song, strict=True):
         assert (word.start, word.end) == pytest.approx((start, end), abs=0.0211)  # pieces are cut anywhere

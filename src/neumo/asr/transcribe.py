@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from neumo.asr.word_times import Spelling, Word, find_clock, label_spans, words_of
-from neumo.data.audio import ChannelPolicy, Waveform, audio_from_array, read_audio
+from neumo.asr.budget import budget_for, read_memory
+from neumo.asr.chunks import Chunk, at_pauses, is_silent, overlapping
+from neumo.asr.join import Heard, Joiner
+from neumo.asr.word_times import Span, Spelling, Word, find_clock, label_spans, words_of
+from neumo.data.audio import ChannelPolicy, audio_from_array
 from neumo.data.manifest import Entry
+from neumo.data.stream import stream_audio
 from neumo.graph.graph import Graph
 from neumo.types.element import Audio, Ids
 from neumo.types.errors import ConfigError, DataError
@@ -27,10 +32,8 @@ __all__ = ["Recording", "Transcriber", "Transcript", "Word"]
 Recording = str | os.PathLike[str] | Entry | np.ndarray
 """A path, an entry of a manifest (perhaps a piece of a file), or samples `[T]` at the rate of the model."""
 
-SILENCE = 0.0016  # -56 dB of full scale: quieter speech than in any corpus looked at (FSDD has -46 dB)
-_FRAME = 0.02  # seconds over which loudness is measured
-_CUT_WITHIN = 0.25  # of the longest piece: where, before its end, the quietest place is looked for
 _WINDOW = 256  # recordings that are held at once to sort them by length
+_NEAR = 0.1  # seconds between two readings of one label, in chunks that overlap
 
 
 @dataclass(frozen=True)
@@ -79,14 +82,22 @@ class Transcript:
 class Transcriber:
     """Runs the `infer` graph of a recogniser over recordings of any number, length and rate.
 
-    The graph takes `audio` and `audio_len` and gives `ids` and `ids_len`. Recordings are resampled to its
-    rate; they go through it in batches of similar length. One longer than `longest` seconds goes through in
-    pieces, cut at the quietest place near that length, and comes back whole. `channels` says what to do
-    with several: see `read_audio`.
+    The graph takes `audio` and `audio_len` and gives `ids` and `ids_len`. Recordings are read block by block
+    and resampled to its rate; they go through it in batches of similar length. One longer than `chunk`
+    seconds goes through in chunks, each of which begins `overlap` seconds before the one before ends, and
+    comes back whole: labels that both have heard are joined by their times (see `neumo.asr.join`). Where a
+    decoder tells no times, chunks are cut at the quietest place near their end instead, without an overlap.
+    Chunks without any sound do not go through the network.
+
+    `memory` is what all this may take beside the weights and the program, in bytes or as "1GB": it bounds
+    the batches, the chunks unless `chunk` is given, and the samples that wait (see `neumo.asr.budget`). What
+    a transcript says depends on neither the size of batches nor the other recordings. `channels` says what
+    to do with several: see `read_audio`.
 
     A transcript has `words` with times, out of the frames in which the decoder read its labels and the clock
     of those frames. Where the graph has none, `words` says why; `times=True` says it at once, and
-    `times=False` saves the little work that words are. The graph need not give the frames, only compute them.
+    `times=False` saves the little work that words are. The text is the same. The graph need not give the
+    frames, only compute them.
 
     A recording that cannot be read gives a `Transcript` with an `error`; the others are not touched by it.
     """
@@ -98,79 +109,131 @@ class Transcriber:
         *,
         channels: ChannelPolicy = "refuse",
         batch_size: int = 16,
-        batch_seconds: float = 240.0,
-        longest: float = 60.0,
+        batch_seconds: float | None = None,
+        chunk: float | None = None,
+        overlap: float = 4.0,
+        memory: int | str = "1GB",
         times: bool | None = None,
     ) -> None:
         self.factory = factory
         self.graph = graph
         self.channels: ChannelPolicy = channels
         self.batch_size = batch_size
-        self.batch_seconds = batch_seconds
-        self.longest = longest
         self.rate, self.vocab = _ends(graph)
+        budget = budget_for(graph, read_memory(memory), rate=self.rate, chunk=chunk)
+        self.chunk = budget.chunk
+        self.batch_seconds = batch_seconds or budget.batch
+        self._held = int(budget.held * self.rate)
         self._spelling = Spelling.of(self.vocab)
         self._clock = _clock(graph, times)
+        self._untimed = _not_asked() if times is False else None
         self._graph = graph if isinstance(self._clock, ConfigError) else _timed(graph, self._clock)
+        self._grid, self._size, self._overlap = self._steps(overlap)
 
     def __call__(self, recordings: Iterable[Recording]) -> Iterator[Transcript]:
         """Yield a transcript for each recording, in the order given."""
-        rest = iter(recordings)
-        while window := [self._read(recording) for recording in islice(rest, _WINDOW)]:
-            yield from self._window(window)
+        queue: deque[_Listened] = deque()
+        waiting: list[tuple[_Listened, Chunk]] = []
+        for recording in recordings:
+            queue.append(listened := _Listened(_name(recording), Joiner(self._tolerance())))
+            try:
+                for chunk in self._chunks(recording):
+                    listened.samples = chunk.end
+                    if is_silent(chunk.samples, self.rate):
+                        continue
+                    listened.silent = False
+                    waiting.append((listened, chunk))
+                    if sum(len(each.samples) for _, each in waiting) >= self._held:
+                        self._hear(waiting)
+                        waiting = []
+            except DataError as error:
+                listened.error = error
+                waiting = [each for each in waiting if each[0] is not listened]
+            if len(queue) == _WINDOW or not waiting:
+                self._hear(waiting)
+                waiting = []
+                yield from map(self._transcript, queue)
+                queue.clear()
+        self._hear(waiting)
+        yield from map(self._transcript, queue)
 
-    def _read(self, recording: Recording) -> tuple[str, Waveform | DataError]:
-        name, options = _name(recording), {"rate": self.rate, "channels": self.channels}
-        try:
-            if isinstance(recording, np.ndarray):
-                return name, audio_from_array(recording, source_rate=self.rate, **options)
-            if isinstance(recording, Entry):
-                return name, read_audio(
-                    recording.audio,
-                    **options,
-                    channel=recording.channel,
-                    offset=recording.offset or 0.0,
-                    duration=None if recording.offset is None else recording.duration,
-                    where=recording.where,
-                )
-            return name, read_audio(recording, **options)
-        except DataError as error:
-            return name, error
-
-    def _window(self, window: list[tuple[str, Waveform | DataError]]) -> Iterator[Transcript]:
-        pieces: list[_Piece] = []  # in the order of time
-        for index, (_, wave) in enumerate(window):
-            if isinstance(wave, Waveform) and not _silent(wave.samples, self.rate):
-                pieces += self._pieces(index, wave.samples)
-        heard: dict[int, _Heard] = {}
-        for batch in self._batches(pieces):
-            heard.update(zip(batch, self._infer([pieces[i] for i in batch]), strict=True))
-        parts: list[list[_Heard]] = [[] for _ in window]
-        for position, piece in enumerate(pieces):
-            parts[piece.owner].append(heard[position])
-        for (name, wave), found in zip(window, parts, strict=True):
-            if isinstance(wave, DataError):
-                yield Transcript(name, "", error=wave, timed=self._timed(found))
-            else:
-                text = " ".join(filter(None, (part.text for part in found)))
-                yield Transcript(name, text, wave.seconds, silent=not found, timed=self._timed(found))
-
-    def _pieces(self, owner: int, samples: np.ndarray) -> Iterator[_Piece]:
-        start = 0
-        for piece in split(samples, self.rate, self.longest):
-            yield _Piece(owner, start, piece)
-            start += len(piece)
-
-    def _timed(self, found: list[_Heard]) -> tuple[Word, ...] | ConfigError:
+    def _steps(self, overlap: float) -> tuple[int, int, int]:
+        """Samples in a frame, or 1; in a chunk, and in its overlap, both of whole frames."""
         if isinstance(self._clock, ConfigError):
-            return self._clock
-        return tuple(word for part in found for word in part.words)
+            return 1, max(1, int(self.chunk * self.rate)), 0
+        grid = (self.rate / self._clock.rate).numerator
+        size = max(2, int(self.chunk * self.rate / grid)) * grid
+        shared = round(min(overlap, self.chunk / 2) * self.rate / grid) * grid
+        if overlap < 0:
+            raise ConfigError(f"overlap={overlap:g} s is below 0", code="option", fixes=["overlap=4"])
+        return grid, size, min(shared, size - grid)
 
-    def _batches(self, pieces: list[_Piece]) -> Iterator[list[int]]:
-        """Group pieces of similar length, within the limits of a batch."""
+    def _tolerance(self) -> int:
+        """Frames between two readings of one label that chunks share."""
+        return 0 if isinstance(self._clock, ConfigError) else max(1, round(_NEAR * self._clock.rate))
+
+    def _chunks(self, recording: Recording) -> Iterator[Chunk]:
+        blocks = self._blocks(recording)
+        if isinstance(self._clock, ConfigError):
+            return at_pauses(blocks, self.rate, self.chunk)
+        return overlapping(blocks, self._size, self._overlap)
+
+    def _blocks(self, recording: Recording) -> Iterator[np.ndarray]:
+        if isinstance(recording, np.ndarray):
+            yield audio_from_array(recording, source_rate=self.rate, channels=self.channels).samples
+        elif isinstance(recording, Entry):
+            yield from stream_audio(
+                recording.audio,
+                rate=self.rate,
+                channels=self.channels,
+                channel=recording.channel,
+                offset=recording.offset or 0.0,
+                duration=None if recording.offset is None else recording.duration,
+                where=recording.where,
+            )
+        else:
+            yield from stream_audio(recording, rate=self.rate, channels=self.channels)
+
+    def _hear(self, waiting: list[tuple[_Listened, Chunk]]) -> None:
+        """Send chunks through the network, and give each recording what was heard, in order of time."""
+        heard: dict[int, Heard] = {}
+        for batch in self._batches([chunk for _, chunk in waiting]):
+            heard.update(zip(batch, self._infer([waiting[i][1] for i in batch]), strict=True))
+        for place, (listened, chunk) in enumerate(waiting):
+            start, end = chunk.start // self._frame(), -(-chunk.end // self._frame())
+            if isinstance(self._clock, ConfigError):
+                listened.texts.append(self.vocab.decode(heard[place].ids).strip())
+            else:
+                listened.joiner.add(heard[place], start, end)
+
+    def _frame(self) -> Fraction:
+        """Samples between two frames."""
+        return Fraction(1) if isinstance(self._clock, ConfigError) else self.rate / self._clock.rate
+
+    def _transcript(self, listened: _Listened) -> Transcript:
+        if listened.error is not None:
+            return Transcript(listened.name, "", error=listened.error, timed=self._untimed or self._nothing())
+        seconds = listened.samples / self.rate
+        for section in listened.joiner.sections:
+            listened.texts.append(self.vocab.decode(section.ids).strip())
+        text, timed = " ".join(filter(None, listened.texts)), self._untimed or self._nothing()
+        if not isinstance(timed, ConfigError):
+            timed = tuple(self._words(listened.joiner.sections, seconds))
+        return Transcript(listened.name, text, seconds, silent=listened.silent, timed=timed)
+
+    def _nothing(self) -> tuple[Word, ...] | ConfigError:
+        return self._clock if isinstance(self._clock, ConfigError) else ()
+
+    def _words(self, sections: list[Heard], seconds: float) -> Iterator[Word]:
+        for section in sections:
+            clock = cast("FrameClock", self._clock)
+            yield from words_of(self._spelling, section.ids, section.spans, clock, between=(0.0, seconds))
+
+    def _batches(self, chunks: list[Chunk]) -> Iterator[list[int]]:
+        """Group chunks of similar length, within the limits of a batch."""
         batch: list[int] = []
-        for position in sorted(range(len(pieces)), key=lambda i: len(pieces[i].samples)):
-            padded = (len(batch) + 1) * len(pieces[position].samples) / self.rate
+        for position in sorted(range(len(chunks)), key=lambda i: len(chunks[i].samples)):
+            padded = (len(batch) + 1) * len(chunks[position].samples) / self.rate
             if batch and (len(batch) == self.batch_size or padded > self.batch_seconds):
                 yield batch
                 batch = []
@@ -178,89 +241,52 @@ class Transcriber:
         if batch:
             yield batch
 
-    def _infer(self, pieces: list[_Piece]) -> list[_Heard]:
-        lengths = np.array([len(piece.samples) for piece in pieces], dtype=np.int64)
-        audio = np.zeros((len(pieces), int(lengths.max())), dtype=np.float32)
-        for row, piece in zip(audio, pieces, strict=True):
-            row[: len(piece.samples)] = piece.samples
-        inputs, outputs = {"audio": audio, "audio_len": lengths}, ["ids", "ids_len"]
-        if not isinstance(self._clock, ConfigError):
-            outputs += self._clock.outputs()
-        (found,) = self.factory.infer(self._graph, inputs, outputs=outputs)
+    def _infer(self, chunks: list[Chunk]) -> list[Heard]:
+        lengths = np.array([len(chunk.samples) for chunk in chunks], dtype=np.int64)
+        audio = np.zeros((len(chunks), int(lengths.max())), dtype=np.float32)
+        for row, chunk in zip(audio, chunks, strict=True):
+            row[: len(chunk.samples)] = chunk.samples
+        inputs = {"audio": audio, "audio_len": lengths}
+        (found,) = self.factory.infer(self._graph, inputs, outputs=self._outputs(chunks))
         rows = zip(found["ids"].tolist(), found["ids_len"].tolist(), strict=True)
         labels = [row[:length] for row, length in rows]
-        texts = [self.vocab.decode(row).strip() for row in labels]
-        words = self._words(pieces, labels, found)
-        return [_Heard(*each) for each in zip(texts, words, strict=True)]
-
-    def _words(
-        self, pieces: list[_Piece], labels: list[list[int]], found: dict[str, Any]
-    ) -> list[list[Word]]:
-        clock = self._clock
-        if isinstance(clock, ConfigError):
-            return [[] for _ in pieces]
+        starts = [int(chunk.start / self._frame()) for chunk in chunks]
+        spans = self._spans(labels, found)
         return [
-            words_of(self._spelling, row, spans, clock, between=piece.between(self.rate))
-            for piece, row, spans in zip(pieces, labels, label_spans(clock, found), strict=True)
+            Heard(ids, [Span(each.first + start, each.last + start, each.log_prob) for each in row])
+            for ids, row, start in zip(labels, spans, starts, strict=True)
+        ]
+
+    def _outputs(self, chunks: list[Chunk]) -> list[str]:
+        """What to ask for: frames, where words have times or chunks are joined; scores for the former."""
+        if isinstance(self._clock, ConfigError):
+            return ["ids", "ids_len"]
+        if self._untimed is None:
+            return ["ids", "ids_len", *self._clock.outputs()]
+        return ["ids", "ids_len"] if all(chunk.whole for chunk in chunks) else ["ids", "ids_len", "frames"]
+
+    def _spans(self, labels: list[list[int]], found: dict[str, Any]) -> Iterable[list[Span]]:
+        if isinstance(self._clock, ConfigError):
+            return [[] for _ in labels]
+        if self._untimed is None:
+            return label_spans(self._clock, found)
+        frames = found["frames"].tolist() if "frames" in found else [[0] * len(ids) for ids in labels]
+        return [
+            [Span(frame, frame, 0.0) for frame in row[: len(ids)]]
+            for ids, row in zip(labels, frames, strict=True)
         ]
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """A piece of the recording number `owner`, from its sample `start` on."""
+@dataclass
+class _Listened:
+    """What is known of a recording so far."""
 
-    owner: int
-    start: int
-    samples: np.ndarray
-
-    def between(self, rate: int) -> tuple[float, float]:
-        """Where it begins and ends in the recording, in seconds."""
-        return self.start / rate, (self.start + len(self.samples)) / rate
-
-
-@dataclass(frozen=True)
-class _Heard:
-    """What was heard in one piece."""
-
-    text: str
-    words: list[Word]
-
-
-def split(samples: np.ndarray, rate: int, longest: float) -> list[np.ndarray]:
-    """Cut samples `[T]` into pieces of at most `longest` seconds, each at the quietest place before its end.
-
-    >>> noise = np.random.default_rng(1).standard_normal(16000 * 5)
-    >>> noise[16000 * 18 // 10 : 16000 * 19 // 10] = 0
-    >>> pieces = split(noise, 16000, 2.0)
-    >>> max(len(piece) for piece in pieces) <= 32000, np.array_equal(np.concatenate(pieces), noise)
-    (True, True)
-    >>> 1.8 < len(pieces[0]) / 16000 < 1.9
-    True
-    """
-    most = max(1, int(longest * rate))
-    frame = max(1, min(int(_FRAME * rate), int(most * _CUT_WITHIN)))
-    pieces: list[np.ndarray] = []
-    while len(samples) > most:
-        start = most - int(most * _CUT_WITHIN) // frame * frame
-        loudness = _loudness(samples[start:most], frame)
-        # Three frames at once, so that the closure of a plosive is no pause.
-        smooth = np.convolve(loudness, np.ones(3), mode="same") if len(loudness) > 3 else loudness
-        cut = start + int(smooth.argmin()) * frame + frame // 2 if len(smooth) else most
-        pieces.append(samples[:cut])
-        samples = samples[cut:]
-    return [*pieces, samples]
-
-
-def _silent(samples: np.ndarray, rate: int) -> bool:
-    """Say whether no stretch of 20 ms is loud enough to be speech; what is shorter is none either."""
-    loudness = _loudness(samples, max(1, int(_FRAME * rate)))
-    return not loudness.size or float(loudness.max()) < SILENCE
-
-
-def _loudness(samples: np.ndarray, frame: int) -> np.ndarray:
-    """Root mean square of each whole frame."""
-    whole = len(samples) // frame * frame
-    return np.sqrt(np.square(samples[:whole].reshape(-1, frame), dtype=np.float64).mean(axis=1))
+    name: str
+    joiner: Joiner
+    texts: list[str] = field(default_factory=list[str])
+    samples: int = 0
+    silent: bool = True
+    error: DataError | None = None
 
 
 def _name(recording: Recording) -> str:
@@ -270,19 +296,19 @@ def _name(recording: Recording) -> str:
 
 
 def _clock(graph: Graph, times: bool | None) -> FrameClock | ConfigError:
-    """The clock of a graph's words, or why there is none."""
-    if times is False:
-        return ConfigError(
-            "the words have no times, because they were not asked for",
-            code="word-times",
-            fixes=["times=True"],
-        )
+    """The clock of a graph's labels, or why there is none."""
     try:
         return find_clock(graph)
     except ConfigError as error:
         if times:
             raise
         return error
+
+
+def _not_asked() -> ConfigError:
+    return ConfigError(
+        "the words have no times, because they were not asked for", code="word-times", fixes=["times=True"]
+    )
 
 
 def _timed(graph: Graph, clock: FrameClock) -> Graph:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -301,7 +301,8 @@ def words_of(
 
     A vocabulary with spaces parts words by them; one without, or of words, has a word in each label. A word
     begins with the frame in which its first label was read, half a frame before its middle, and ends with the
-    last frame of its last label; no time is outside of the sound that the frames were made of.
+    last frame of its last label; no time is outside of the sound that the frames were made of, and no word
+    begins before the one before it ends.
     """
     begin, stop = between
     words: list[Word] = []
@@ -309,5 +310,8 @@ def words_of(
         start, end = clock.interval(spans[places[0]].first, spans[places[-1]].last)
         mean = sum(spans[place].log_prob for place in places) / len(places)
         start, end = (min(max(begin, begin + time), stop) for time in (start, end))
+        if words and start < words[-1].end:  # a transducer may read two words in one frame: they share it
+            start = (max(words[-1].start, start) + min(words[-1].end, end)) / 2
+            words[-1] = replace(words[-1], end=start)
         words.append(Word(text, start, end, math.exp(mean)))
     return words
