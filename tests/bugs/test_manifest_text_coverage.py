@@ -164,5 +164,6 @@ def test_a_case_mismatch_with_pieces_is_said(case):
     with pytest.raises(DataError) as caught:
         SpeechSource(soundless, vocab=vocab, check="off")
     assert f"in {case} case" in " ".join(str(caught.value).split())
+    assert caught.value.fixes[0].text == f"normalise: {{case: {case}}} in the vocabulary"
     settled = Vocab.of_pieces(vocab.model, normalise=Normalise(case=case))
     assert measure_coverage(wrong, settled).complete

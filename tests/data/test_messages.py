@@ -96,5 +96,6 @@ DataError[unknown-text]: 4 labels are not in the vocabulary {vocab}: 2 of 2 text
   3 of 4 unknown characters are in the vocabulary in lower case: the texts' case is not the
   vocabulary's
 
-  fix      on_unknown="drop_utterance" or "drop_character" counts and leaves them out"""
+  fix      normalise: {{case: lower}} in the vocabulary
+  or       on_unknown="drop_utterance" or "drop_character" counts and leaves them out"""
     )

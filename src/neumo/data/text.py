@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -95,7 +95,8 @@ class Coverage:
         what = f"{len(self.unknown)} labels are not in the vocabulary {self.vocab}: "
         what += f"{len(self.affected)} of {self.texts} texts use them"
         sentences = [*([why] if why else []), *self.hints]
-        fixes = ['on_unknown="drop_utterance" or "drop_character" counts and leaves them out']
+        fixes = [f"normalise: {policy} in the vocabulary" for policy in _policies(self.hints)]
+        fixes += ['on_unknown="drop_utterance" or "drop_character" counts and leaves them out']
         details = [str(unknown) for unknown in self.unknown[:40]]
         if len(self.unknown) > len(details):
             rest = " ".join(u.label for u in self.unknown[len(details) : 400])
@@ -237,6 +238,17 @@ def _hints(unknown: tuple[Unknown, ...], vocab: Vocab) -> list[str]:
         hints.append(f"typographic characters stand where the vocabulary has plain ones: {pairs}")
     hints.extend(_unicode_hints(unknown, vocab))
     return hints
+
+
+def _policies(hints: Sequence[str]) -> list[str]:
+    """Name the policies of writing that would give the unknown characters a label."""
+    said = {
+        "in lower case:": "{case: lower}",
+        "in upper case:": "{case: upper}",
+        "the vocabulary as one character (NFC)": "{unicode: NFC}",
+        "the vocabulary as marks (NFD)": "{unicode: NFD}",
+    }
+    return [policy for words, policy in said.items() if any(words in hint for hint in hints)]
 
 
 def _unicode_hints(unknown: tuple[Unknown, ...], vocab: Vocab) -> list[str]:
