@@ -7,6 +7,7 @@ import math
 import os
 import re
 import zlib
+from array import array
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -94,7 +95,7 @@ class _Reader:
 
     def read(self) -> NGramModel:
         counts = self._header()
-        grams = [self._section(order, count, len(counts)) for order, count in enumerate(counts, 1)]
+        grams = [self._section(order, count) for order, count in enumerate(counts, 1)]
         if self.text != b"\\end\\":
             self._fail(f"the header counts orders 1 to {len(counts)}, and more follows")
         words: list[str] = []
@@ -126,33 +127,29 @@ class _Reader:
         self.total = sum(counts)
         return counts
 
-    def _section(self, order: int, count: int, orders: int) -> Grams:
+    def _section(self, order: int, count: int) -> Grams:
         match = _SECTION.match(self.text)
         if match is None or int(match[1]) != order:
             self._fail(f"\\{order}-grams: is wanted here")
-        words, logp, backoff = (np.empty(0, dtype=dtype) for dtype in (np.int32, np.float64, np.float64))
-        room = rows = 0
-        for row, fields in enumerate(self._rows(order)):
-            rows = row + 1
-            if row == count:
+        words, logp, backoff = array("i"), array("d"), array("d")  # grow with what is there, not with counts
+        for fields in self._rows(order):
+            if len(logp) == count:
                 self._fail(f"the header counts {count:,} {order}-grams, and here is one more")
-            if row == room:  # grow with what is there: a header can promise anything
-                room = min(count, max(1024, 2 * room))
-                words, logp, backoff = (
-                    np.resize(array, room * (order if array is words else 1))
-                    for array in (words, logp, backoff)
-                )
-            logp[row] = self._log(fields[0], "probability")
-            if not logp[row] <= 1e-6:
+            value = self._log(fields[0], "probability")
+            if value > 1e-6:
                 self._fail(f"log10 of a probability is {fields[0].decode(errors='replace')}, above 0")
-            backoff[row] = self._log(fields[order + 1], "back-off weight") if len(fields) > order + 1 else 0.0
-            words[row * order : (row + 1) * order] = self._numbers(fields[1 : order + 1], order)
+            logp.append(value)
+            backoff.append(
+                self._log(fields[order + 1], "back-off weight") if len(fields) > order + 1 else 0.0
+            )
+            words.extend(self._numbers(fields[1 : order + 1], order))
             self.done += 1
             if self.progress and not self.done % 100_000:
                 self.progress(self.done, self.total)
-        if rows < count:
-            self._fail(f"the header counts {count:,} {order}-grams, and there are {rows:,}")
-        return self._grams(words[: rows * order].reshape(rows, order), logp[:rows], backoff[:rows])
+        if len(logp) < count:
+            self._fail(f"the header counts {count:,} {order}-grams, and there are {len(logp):,}")
+        numbers = np.array(words, dtype=np.int32).reshape(-1, order)
+        return self._grams(numbers, np.array(logp), np.array(backoff))
 
     def _grams(self, words: np.ndarray, logp: np.ndarray, backoff: np.ndarray) -> Grams:
         if words.shape[1] > 1:
