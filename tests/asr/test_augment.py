@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from neumo.asr import SpecAugment, SpecCutout, SpeedPerturb
+from neumo.asr import CropOrPad, SpecAugment, SpecCutout, SpeedPerturb
 from neumo.asr.torch.augment import random_stretches
 from neumo.backends.torch.registry import build
 from neumo.types import ConfigError
@@ -118,3 +118,63 @@ def test_masks_that_cannot_be_meant_are_refused():
             SpecAugment(**wrong)
     with pytest.raises(ConfigError):
         SpecCutout(masks=-1)
+
+
+@pytest.mark.parametrize(("share", "frames", "expected"), [(0.04, 250, 10), (0.04, 24, 0), (0.5, 1000, 20)])
+def test_time_masks_adapt_their_number_to_the_utterance(share, frames, expected):
+    torch.manual_seed(6)
+    layer = build(SpecAugment(freq_masks=0, time_masks=share, time_width=1))
+    most = 0
+    for _ in range(60):
+        masked = layer(torch.ones(8, 2, frames), torch.full((8,), frames)) == 0
+        most = max(most, int(masked[:, 0].sum(1).max()))
+    assert most <= expected
+    assert most >= 0.6 * expected  # masks of 0 frames and masks that fall together leave fewer
+
+
+def test_time_masks_adapt_their_width_to_the_utterance():
+    torch.manual_seed(7)
+    layer = build(SpecAugment(freq_masks=0, time_masks=1, time_width=0.05))
+    masked = layer(torch.ones(600, 2, 400), torch.tensor([400, 100] * 300)) == 0
+    widths = masked[:, 0].sum(1)
+    assert widths[0::2].max() == 20
+    assert widths[1::2].max() == 5
+    assert set(widths[1::2].tolist()) == set(range(6))
+
+
+def test_masks_of_an_utterance_without_frames_are_none():
+    layer = build(SpecAugment(freq_masks=0, time_masks=0.1, time_width=0.1))
+    assert layer(torch.ones(1, 2, 5), torch.tensor([0])).all()
+
+
+@pytest.mark.parametrize(
+    ("place", "expected", "lengths"),
+    [
+        ("centre", [[2, 3, 4], [0, 1, 0], [1, 2, 0]], [3, 3, 3]),
+        ("start", [[1, 2, 3], [1, 0, 0], [1, 2, 0]], [3, 1, 2]),
+        ("random", [[2, 3, 4], [0, 1, 0], [1, 2, 0]], [3, 3, 3]),
+    ],
+)
+def test_utterances_become_as_long_as_wanted(place, expected, lengths):
+    mel = torch.tensor([[1.0, 2, 3, 4, 5], [1, 9, 9, 9, 9], [1, 2, 9, 9, 9]])[:, None]
+    found, found_len = build(CropOrPad(frames=3, place=place)).eval()(mel, torch.tensor([5, 1, 2]))
+    if place != "start":  # (2 - 3) // 2 = -1: the odd zero stands before
+        expected[2] = [0, 1, 2]
+    assert found[:, 0].tolist() == expected
+    assert found_len.tolist() == lengths
+
+
+def test_a_random_place_is_anywhere_the_utterance_fits():
+    torch.manual_seed(8)
+    layer = build(CropOrPad(frames=3, place="random")).train()
+    mel = torch.arange(1.0, 6.0).expand(300, 1, 5)
+    longer = layer(mel, torch.full((300,), 5)).mel[:, 0]
+    assert set(map(tuple, longer.tolist())) == {(1, 2, 3), (2, 3, 4), (3, 4, 5)}
+    shorter = layer(mel, torch.full((300,), 2)).mel[:, 0]
+    assert set(map(tuple, shorter.tolist())) == {(1, 2, 0), (0, 1, 2)}
+
+
+@pytest.mark.parametrize("wrong", [{"time_masks": 2.5}, {"time_width": 40.0}])
+def test_shares_above_one_are_refused(wrong):
+    with pytest.raises(ConfigError, match="share"):
+        SpecAugment(**wrong)

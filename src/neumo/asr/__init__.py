@@ -7,6 +7,7 @@ from neumo.asr.modules import AttentionGreedy as AttentionGreedy
 from neumo.asr.modules import BeamCTC as BeamCTC
 from neumo.asr.modules import ConformerEncoder as ConformerEncoder
 from neumo.asr.modules import ConvEncoder as ConvEncoder
+from neumo.asr.modules import CropOrPad as CropOrPad
 from neumo.asr.modules import CTCHead as CTCHead
 from neumo.asr.modules import CTCLoss as CTCLoss
 from neumo.asr.modules import Gain as Gain
@@ -46,6 +47,7 @@ __all__ = [
     "ConformerEncoder",
     "ConvBlock",
     "ConvEncoder",
+    "CropOrPad",
     "Gain",
     "GreedyCTC",
     "ImpulseResponse",

@@ -18,6 +18,7 @@ from neumo.asr.modules.frontend import LinearSpectrogram as LinearSpectrogram
 from neumo.asr.modules.frontend import MelCepstrum as MelCepstrum
 from neumo.asr.modules.frontend import MelSpectrogram as MelSpectrogram
 from neumo.asr.modules.frontend import StackFrames as StackFrames
+from neumo.asr.modules.masking import CropOrPad as CropOrPad
 from neumo.asr.modules.masking import SpecAugment as SpecAugment
 from neumo.asr.modules.masking import SpecCutout as SpecCutout
 from neumo.asr.modules.recorded import ImpulseResponse as ImpulseResponse
@@ -46,6 +47,7 @@ __all__ = [
     "ConformerEncoder",
     "ConvBlock",
     "ConvEncoder",
+    "CropOrPad",
     "Gain",
     "GreedyCTC",
     "ImpulseResponse",

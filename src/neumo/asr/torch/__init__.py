@@ -5,6 +5,7 @@ from neumo.asr.torch.attention_recurrent import RecurrentDecoder as RecurrentDec
 from neumo.asr.torch.attention_search import AttentionBeam as AttentionBeam
 from neumo.asr.torch.attention_search import AttentionGreedy as AttentionGreedy
 from neumo.asr.torch.attention_transformer import TransformerDecoder as TransformerDecoder
+from neumo.asr.torch.augment import CropOrPad as CropOrPad
 from neumo.asr.torch.augment import SpecAugment as SpecAugment
 from neumo.asr.torch.augment import SpecCutout as SpecCutout
 from neumo.asr.torch.augment import SpeedPerturb as SpeedPerturb
@@ -42,6 +43,7 @@ __all__ = [
     "CTCLoss",
     "ConformerEncoder",
     "ConvEncoder",
+    "CropOrPad",
     "Gain",
     "GreedyCTC",
     "ImpulseResponse",

@@ -21,6 +21,8 @@ from neumo.backends.torch.registry import implements
 from neumo.backends.torch.resample import resample
 from neumo.nn.phase_vocoder import stretch
 
+_MOST_MASKS = 20  # of those that adapt to the utterance: Park et al. 2020, section 2
+
 
 class Perturbed(NamedTuple):
     """Audio at another speed."""
@@ -107,10 +109,18 @@ class SpecAugment(nn.Module):
             return mel
         spec, bands = self.spec, torch.full_like(mel_len, mel.shape[1])
         in_band = random_stretches(bands, spec.freq_masks, spec.freq_width, mel.shape[1]).any(1)
-        in_time = random_stretches(
-            mel_len, spec.time_masks, spec.time_width, mel.shape[2], share=spec.time_share
-        ).any(1)
-        return mel.masked_fill(in_band[:, :, None] | in_time[:, None, :], 0)
+        return mel.masked_fill(in_band[:, :, None] | self._in_time(mel_len, mel.shape[2])[:, None, :], 0)
+
+    def _in_time(self, mel_len: Tensor, size: int) -> Tensor:  # (B,) -> (B, T)
+        spec, width = self.spec, self.spec.time_width
+        adapts = isinstance(spec.time_masks, float)
+        count = _MOST_MASKS if adapts else int(spec.time_masks)
+        widest = (mel_len * width).long() if isinstance(width, float) else width
+        stretches = random_stretches(mel_len, count, widest, size, share=spec.time_share)  # (B, M, T)
+        if adapts:
+            number = torch.arange(count, device=mel_len.device)
+            stretches = stretches & (number < (mel_len * spec.time_masks).long()[:, None])[..., None]
+        return stretches.any(1)
 
 
 @implements(specs.SpecCutout)
@@ -131,14 +141,49 @@ class SpecCutout(nn.Module):
         return mel.masked_fill((in_band[..., None] & in_time[:, :, None, :]).any(1), 0)
 
 
-def random_stretches(lengths: Tensor, count: int, width: int, size: int, *, share: float = 1.0) -> Tensor:
+class Fixed(NamedTuple):
+    """Frames of a fixed number, and how many of them are valid."""
+
+    mel: Tensor  # (B, F, frames)
+    mel_len: Tensor  # (B,)
+
+
+@implements(specs.CropOrPad)
+class CropOrPad(nn.Module):
+    """Reads as many frames from a place within the utterance, or before it."""
+
+    def __init__(self, spec: specs.CropOrPad) -> None:
+        super().__init__()
+        self.spec = spec
+
+    def forward(self, mel: Tensor, mel_len: Tensor) -> Fixed:
+        """(B, F, T), (B,) -> (B, F, frames), (B,)."""
+        frames = self.spec.frames
+        missing = mel_len - frames  # below 0 where the utterance is shorter
+        if self.spec.place == "start":
+            start, length = torch.zeros_like(mel_len), mel_len.clamp(max=frames)
+        else:
+            start, length = missing // 2, torch.full_like(mel_len, frames)
+        if self.spec.place == "random" and self.training:
+            start = _up_to(missing.abs()) * missing.sign()
+        source = torch.arange(frames, device=mel.device) + start[:, None]  # (B, frames)
+        outside = (source < 0) | (source >= mel_len[:, None])
+        found = F.pad(mel, (0, 1))  # one frame to read from where there is none
+        source = torch.where(outside, mel.shape[-1], source)[:, None].expand(-1, mel.shape[1], -1)
+        return Fixed(found.gather(2, source).masked_fill(outside[:, None], 0), length)
+
+
+def random_stretches(
+    lengths: Tensor, count: int, width: int | Tensor, size: int, *, share: float = 1.0
+) -> Tensor:
     """Stretches of 0 to `width` positions (at most a `share` of the length), anywhere: (B,) -> (B, M, size).
 
     >>> random_stretches(torch.tensor([4, 8]), count=3, width=2, size=8).shape
     torch.Size([2, 3, 8])
     """
     length = lengths[:, None].expand(-1, count)
-    widest = torch.minimum((length * share).long(), torch.full_like(length, width))
+    width = torch.full_like(lengths, width) if isinstance(width, int) else width
+    widest = torch.minimum((length * share).long(), width[:, None])
     stretch = _up_to(widest)
     start = _up_to(length - stretch)
     position = torch.arange(size, device=lengths.device)
