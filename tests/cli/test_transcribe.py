@@ -171,7 +171,7 @@ def test_times_are_printed_a_word_a_line(place, capsys, said):
     ("options", "times"),
     [([], False), (["--times"], True), (["--json"], None), (["--json", "--times"], True)]
     + [(["--format", form], True) for form in ("ctm", "srt", "vtt")]
-    + [(["--format", "json"], None), (["--format", "text"], False)],
+    + [(["--format", "json"], None), (["--format", "txt"], False)],
 )
 def test_times_are_computed_where_they_are_printed(place, capsys, said, options, times):
     assert neumo(capsys, "transcribe", str(place / "model.neumo"), "x.wav", *options).code == 0
@@ -208,3 +208,50 @@ def test_a_model_file_that_gives_ids_only_has_times(place, capsys):
     assert " ".join(word["word"] for word in found["words"]) == " ".join(found["text"].split())
     assert times == sorted(times)
     assert all(0 <= time <= found["duration"] for time in times)
+
+
+def test_a_folder_gets_a_file_a_recording_and_those_there_are_left_alone(place, capsys, tmp_path):
+    words = ["transcribe", str(place / "model.neumo"), str(place / "one.wav"), str(place / "two.wav")]
+    words += ["--output", str(tmp_path / "out"), "--format", "vtt"]
+    assert neumo(capsys, *words).code == 0
+    written = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert written == ["one.vtt", "two.vtt"]
+    (tmp_path / "out" / "one.vtt").write_text("mine")
+    (tmp_path / "out" / "two.vtt").unlink()
+    assert neumo(capsys, *words, "--skip-existing").code == 0
+    assert (tmp_path / "out" / "one.vtt").read_text() == "mine"
+    assert (tmp_path / "out" / "two.vtt").read_text().startswith("WEBVTT")
+
+
+def test_one_file_gets_all_transcripts(place, capsys, tmp_path):
+    files = [str(place / name) for name in ("one.wav", "broken.wav", "two.wav")]
+    words = [
+        "transcribe",
+        str(place / "model.neumo"),
+        *files,
+        "--output",
+        str(tmp_path / "a.jsonl"),
+        "--json",
+    ]
+    result = neumo(capsys, *words)
+    assert (result.code, result.out) == (1, "")
+    rows = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert ["error" in row for row in rows] == [False, True, False]
+
+
+def test_recordings_of_one_name_are_not_written_over_one_another(place, capsys, tmp_path):
+    (tmp_path / "one.wav").write_bytes((place / "one.wav").read_bytes())
+    files = [str(place / "one.wav"), str(tmp_path / "one.wav")]
+    result = neumo(capsys, "transcribe", str(place / "model.neumo"), *files, "--output", str(tmp_path))
+    assert result.code == 1
+    assert "two recordings would be written to" in result.err
+
+
+def test_a_beam_search_and_chunks_and_precisions_are_options(place, capsys):
+    words = ["transcribe", str(place / "model.neumo"), str(place / "two.wav")]
+    assert neumo(capsys, *words, "--beam", "4", "--times").code == 0
+    assert neumo(capsys, *words, "--chunk", "0.5", "--overlap", "0.1", "--memory", "200MB").code == 0
+    assert "--precision auto chose" in neumo(capsys, *words, "--precision", "auto").err
+    result = neumo(capsys, *words, "--alpha", "0.5")
+    assert result.code == 2
+    assert "there is none" in result.err
