@@ -255,3 +255,13 @@ def test_a_beam_search_and_chunks_and_precisions_are_options(place, capsys):
     result = neumo(capsys, *words, "--alpha", "0.5")
     assert result.code == 2
     assert "there is none" in result.err
+
+
+def test_an_evaluation_takes_a_beam_and_a_precision(place, capsys, tmp_path):
+    line = {"audio_filepath": str(place / "two.wav"), "text": "b c"}
+    (tmp_path / "m.jsonl").write_text(json.dumps(line))
+    words = ["evaluate", str(place / "model.neumo"), "--manifest", str(tmp_path / "m.jsonl"), "--json"]
+    result = neumo(capsys, *words, "--beam", "4", "--precision", "bf16")
+    assert result.code == 0
+    assert json.loads(result.out)["words"]["rate"] >= 0
+    assert neumo(capsys, *words, "--beta", "1").code == 2

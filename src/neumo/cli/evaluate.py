@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from neumo.cli.progress import progress_bar
-from neumo.cli.transcribe import channel_policy
+from neumo.cli.transcribe import Precision, channel_policy, load_for_use
 from neumo.types.errors import CheckpointError, ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -43,6 +44,17 @@ def evaluate(
         Path | None,
         typer.Option("--utterances", metavar="FILE", help="Write a JSON line for each utterance."),
     ] = None,
+    beam: Annotated[
+        int | None, typer.Option("--beam", min=1, help="Search with so many hypotheses, not greedily.")
+    ] = None,
+    lm: Annotated[
+        Path | None, typer.Option("--lm", metavar="FILE", help="An n-gram language model for CTC (ARPA).")
+    ] = None,
+    alpha: Annotated[float | None, typer.Option("--alpha", help="What the language model counts.")] = None,
+    beta: Annotated[float | None, typer.Option("--beta", help="What each word adds, with --lm.")] = None,
+    precision: Annotated[
+        Precision, typer.Option("--precision", help="fp32, bf16, or auto: bf16 on CPUs made for it.")
+    ] = Precision.fp32,
     channels: Annotated[
         str, typer.Option("--channels", help="For recordings with several: refuse, mix, first or a number.")
     ] = "refuse",
@@ -58,12 +70,17 @@ def evaluate(
     """
     if utterances is not None:
         _check_writable(utterances)
+    search = {"beam": beam, "lm": lm, "alpha": alpha, "beta": beta}
     if Path(model).suffix in (".yaml", ".yml"):
-        transcriber, sets = from_recipe(model, folder, device)
+        if precision is not Precision.fp32:
+            raise ConfigError(
+                "--precision is for model files; a recipe has its own",
+                code="option",
+                fixes=["factory: {precision: bf16} in the recipe"],
+            )
+        transcriber, sets = from_recipe(model, folder, device, search)
     else:
-        from neumo.hub.bundle import load_model
-
-        transcriber, sets = load_model(model, device=device).transcriber(times=False), {}
+        transcriber, sets = load_for_use(model, device, precision, search).transcriber(times=False), {}
     # The policy comes as any text; one that is no channel policy is refused there.
     transcriber.channels = channel_policy(channels)  # type: ignore[assignment]
     if manifest:
@@ -156,8 +173,14 @@ def _by_name(manifests: list[str]) -> dict[str, list[str]]:
     }
 
 
-def from_recipe(path: str, folder: Path | None, device: str) -> tuple[Transcriber, dict[str, list[str]]]:
-    """Return what transcribes with the weights of a run, and the manifests of each set of the recipe."""
+def from_recipe(
+    path: str, folder: Path | None, device: str, search: Mapping[str, Any] | None = None
+) -> tuple[Transcriber, dict[str, list[str]]]:
+    """Return what transcribes with the weights of a run, and the manifests of each set of the recipe.
+
+    `search` are settings of `neumo.asr.exchange.with_beam`; without any, the decoder is that of the recipe.
+    """
+    from neumo.asr.exchange import with_beam
     from neumo.asr.transcribe import Transcriber
     from neumo.cli.train import default_folder
     from neumo.engine.checkpoints.average import averaged_weights
@@ -184,7 +207,8 @@ def from_recipe(path: str, folder: Path | None, device: str) -> tuple[Transcribe
         )
     names = actions.evaluate.graphs or ("evaluate",)
     sets = {name if len(names) > 1 else "": _manifests(recipe, name) for name in names}
-    return Transcriber(factory, graph, times=False), sets
+    wanted = {name: value for name, value in (search or {}).items() if value is not None}
+    return Transcriber(factory, with_beam(graph, **wanted) if wanted else graph, times=False), sets
 
 
 def _manifests(recipe: Recipe, name: str) -> list[str]:
