@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from .speech import ROOT, write_utterances
 
 NOTEBOOK = ROOT / "notebooks" / "speech_recognition.ipynb"
@@ -34,6 +36,7 @@ def test_the_notebook_is_one_of_format_4_without_outputs() -> None:
         assert all(isinstance(line, str) for line in cell["source"])
 
 
+@pytest.mark.slow
 def test_the_cells_run_in_order(tmp_path: Path) -> None:
     write_utterances(tmp_path / "data", ("yes", "go on", "one two", "it's"))
     code = "\n\n".join("".join(cell["source"]) for cell in cells() if cell["cell_type"] == "code")
