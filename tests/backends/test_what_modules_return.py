@@ -97,23 +97,23 @@ def test_a_failure_offers_the_guards_that_are_not_on(returned: str, verify: Veri
 class Layers(neumo.TorchModule):
     """Holds layers in a list, a dict or a tuple of torch, of Python, or under a name with an underscore."""
 
-    kind: str = "list"
+    held: str = "list"
 
     def signature(self) -> Signature:
         return Signature(takes={"x": FRAMES}, gives={"y": FRAMES})
 
     def setup(self) -> None:
         one, two = nn.Linear(4, 4), nn.Linear(4, 4)
-        if self.kind == "list":
+        if self.held == "list":
             self.layers = [one, two]
-        elif self.kind == "dict":
+        elif self.held == "dict":
             self.layers = {"one": one}
-        elif self.kind == "parameters":
+        elif self.held == "parameters":
             self.layers = (nn.Parameter(torch.zeros(2)),)
-        elif self.kind == "proper":
+        elif self.held == "proper":
             self.layers = nn.ModuleList([one, two])
             self.order = [one, two]
-        elif self.kind == "hidden":
+        elif self.held == "hidden":
             self._teacher = [one]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -130,7 +130,7 @@ class Layers(neumo.TorchModule):
 )
 def test_layers_that_torch_does_not_see_are_refused(kind: str, words: str) -> None:
     with refused(BackendError, words) as error:
-        Layers(kind).to_torch()
+        Layers(held=kind).to_torch()
     assert error.value.code == "layers"
 
 

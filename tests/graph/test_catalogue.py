@@ -101,7 +101,7 @@ class ManySettings(NeuralModule):
     element: Element
     size: int
     name: str
-    kind: float | None
+    rate: float | None
     more: object
     spare: Vocab | None = None
 
@@ -190,8 +190,8 @@ def test_modules_without_ports_connect_to_nothing() -> None:
 
 def test_the_object_that_stands_for_a_class_has_an_example_of_each_setting() -> None:
     entry = Entry(ManySettings)
-    assert list(entry.example) == ["vocab", "element", "size", "name", "kind", "more", "spare"]
-    assert entry.example["kind"] == 1.0
+    assert list(entry.example) == ["vocab", "element", "size", "name", "rate", "more", "spare"]
+    assert entry.example["rate"] == 1.0
     assert entry.example["more"] is None
     assert entry.unknown == ""
     found = describe_module(ManySettings)
