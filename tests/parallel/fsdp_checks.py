@@ -16,7 +16,7 @@ from torch import nn
 
 from neumo.backends.torch.parallel.shards import is_sharded, own_shard
 from neumo.backends.torch.training.optimizers import optimizer_tensors
-from neumo.engine import DDP, FSDP, LARC, SGD, AdamW, LossScale, NovoGrad
+from neumo.engine import DDP, FSDP, LARC, SGD, AdamW, Evaluate, LossScale, NovoGrad
 from neumo.engine.callbacks import Callback, Unfreeze
 from neumo.engine.updates.optimizers import LAMB, Adafactor, Muon
 from neumo.types import BackendError, ConfigError
@@ -44,7 +44,7 @@ def both(train: Any = None, *, rel: float = 1e-5, strategy: FSDP = BLOCKS, **giv
     return nets
 
 
-_OF_NETS = {"precision", "allow", "norm", "tied", "points", "poisoned", "folder"}
+_OF_NETS = {"precision", "allow", "norm", "tied", "bare", "points", "held", "poisoned", "folder"}
 
 
 def check_optimizers() -> None:
@@ -82,6 +82,34 @@ def check_values_for_callbacks() -> None:
     assert len(ddp) == 6
     for one, two in zip(ddp, fsdp, strict=True):
         np.testing.assert_allclose(two, one, rtol=1e-3, atol=1e-4)
+
+
+def check_passes_that_not_all_processes_take_part_in() -> None:
+    """There is one batch to evaluate, for two processes: before the first step, behind steps, within them."""
+
+    class Look(Callback):
+        def __init__(self, net: Net) -> None:
+            self.net = net
+
+        def on_action_start(self, run: Any) -> None:
+            run.evaluate(self.net.test)
+
+        def on_batch_end(self, run: Any) -> None:
+            self.net.factory.infer(self.net.use)
+            seen.append(run.value("line.y"))
+
+    for bare, batches in ((True, 2), (True, 4), (False, 2)):
+        seen: list[np.ndarray] = []
+        both(
+            lambda net, batches=batches: net.train(
+                evaluate=Evaluate(net.test, every_steps=1), callbacks=[Look(net)], batches_per_step=batches
+            ),
+            held=1,
+            bare=bare,
+        )
+        ddp, fsdp = seen[: len(seen) // 2], seen[len(seen) // 2 :]
+        for one, two in zip(ddp, fsdp, strict=True):
+            np.testing.assert_allclose(two, one, rtol=1e-3, atol=1e-4)
 
 
 def check_weights_tied_within_a_part() -> None:

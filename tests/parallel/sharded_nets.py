@@ -28,6 +28,7 @@ class Trunk(neumo.TorchModule):
     width: int = 5
     norm: bool = False
     tied: bool = False
+    bare: bool = False  # no weights but those of the blocks
 
     def signature(self) -> Signature:
         return Signature(takes={"x": Acoustic()[B, F(3)]}, gives={"y": Acoustic()[B, F(3)]})
@@ -37,16 +38,18 @@ class Trunk(neumo.TorchModule):
         self.blocks = nn.ModuleList([nn.Sequential(layer, nn.Tanh()) for layer in layers])
         if self.tied:
             layers[2].weight = layers[0].weight
+        if self.bare:
+            return
         self.enter = nn.Linear(3, self.width)
         self.norm_layer = nn.BatchNorm1d(self.width) if self.norm else nn.Identity()
         self.leave = nn.Linear(self.width, 3)
         self.spread = nn.Parameter(torch.full((1,), 1.5))
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.norm_layer(self.enter(x)) * self.spread
+        x = x if self.bare else self.norm_layer(self.enter(x)) * self.spread
         for block in self.blocks:
             x = block(x)
-        return self.leave(x).view(-1, 3)
+        return x if self.bare else self.leave(x).view(-1, 3)
 
 
 class Net:
@@ -54,14 +57,15 @@ class Net:
 
     def __init__(self, strategy: Any = None, *, points: int = 30, poisoned: Any = (), **given: Any) -> None:
         settings = {"device": "cpu", "seed": 3, "progress": False, **given}
-        self.trunk = Trunk(norm=settings.pop("norm", False), tied=settings.pop("tied", False)).named("trunk")
+        shape = {name: settings.pop(name, False) for name in ("norm", "tied", "bare")}
+        self.trunk = Trunk(width=3 if shape["bare"] else 5, **shape).named("trunk")
         self.line = Line().named("line")
         data = PointData(points=points, batch_size=settings.pop("batch_size", 2), poisoned=poisoned)()
+        held = PointData(points=settings.pop("held", 11), batch_size=2, shuffle=False)()
         self.factory = NeuralFactory(strategy=strategy, **settings)
         y = self.line(x=self.trunk(x=data.x).y).y
         loss = SquaredError()(given=y, wanted=data.y).loss
         self.graph = Graph("train", "train", {"loss": loss})
-        held = PointData(points=11, batch_size=2, shuffle=False)()
         fitted = self.line(x=self.trunk(x=held.x).y).y
         score = MeanError()(given=fitted, wanted=held.y).score
         self.test = Graph("test", "infer", {"error": score})

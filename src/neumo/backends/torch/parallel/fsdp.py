@@ -133,6 +133,7 @@ class FullySharded:
             for unit in self._units:
                 unit.reshard()
                 unit.set_reshard_after_forward(self._reshard, recurse=False)
+                _forget_passes(unit)
 
     def close(self) -> None:
         """Make the modules whole and plain again, in all processes; they call it together."""
@@ -205,6 +206,21 @@ class _Before:
             if name.startswith(("_fsdp_", "_is_fsdp_", "__composable_api_")):
                 delattr(layer, name)
         _forget(layer)
+
+
+def _forget_passes(unit: Any) -> None:
+    """Strike out which units have computed, in which order, while there was nothing to gather.
+
+    The next backward pass would gather ahead what comes before its own units in that order, in those
+    processes only that had something to compute: the others would not, and all would wait for ever.
+    """
+    state = unit._get_fsdp_state()
+    order: list[Any] = getattr(state._comm_ctx, "post_forward_order", [])  # none before the first pass
+    order.clear()
+    groups = getattr(state, "_fsdp_param_groups", None) or [state._fsdp_param_group]
+    for group in groups:
+        if group is not None:
+            group._post_forward_indices.clear()
 
 
 def _forget(layer: nn.Module) -> None:
