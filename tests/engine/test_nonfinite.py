@@ -6,6 +6,7 @@ import math
 import pytest
 
 from neumo.engine import SGD, Checkpoint, NeuralFactory, faults
+from neumo.engine.checkpoints.store import CheckpointStore
 from neumo.types import BackendError
 
 from .toys import Line, PointData, line_graphs, refused
@@ -51,6 +52,39 @@ def test_all_is_written_down_before_it_raises(tmp_path):
     with faults.armed("nan@step=2"), refused(BackendError, "the loss of step 2 is not finite"):
         train(tmp_path, nonfinite="raise")
     assert rows(tmp_path)[0]["gradients"] == {"line": "nan"}
+
+
+@pytest.mark.parametrize("given", [{}, {"nonfinite": "skip", "bad_limit": 1}])
+@pytest.mark.parametrize("step", [3, 4])
+def test_the_last_good_step_is_kept_before_it_raises_and_gone_on_from(given, step, tmp_path):
+    """In the middle of an epoch, and where one begins."""
+    settings = {"epochs": 3, "checkpoint": Checkpoint(every_steps=100), "nonfinite": "raise", **given}
+    whole = train(tmp_path / "whole", **settings)
+    with faults.armed(f"nan@step={step + 1}"), refused(BackendError, f"checkpoint step-{step:08d} has"):
+        train(tmp_path / "kept", **settings)
+    saved = CheckpointStore(tmp_path / "kept" / "checkpoints")
+    assert [path.name for path in saved.paths()] == [f"step-{step:08d}"]
+    assert train(tmp_path / "kept", **settings).losses == whole.losses[step:]
+    final = [CheckpointStore(tmp_path / name / "checkpoints").newest()[0].state for name in ("whole", "kept")]
+    for key in ("history", "last", "tally"):
+        assert final[1][key] == final[0][key]
+
+
+def test_a_checkpoint_of_the_last_good_step_is_not_written_again(tmp_path):
+    with faults.armed("nan@step=3; enospc@write=3"), refused(BackendError, "checkpoint step-00000002 has"):
+        train(tmp_path, nonfinite="raise")
+
+
+def test_without_checkpoints_none_is_written(tmp_path):
+    with faults.armed("nan@step=3"), refused(BackendError, "the weights are those of the last good step"):
+        train(tmp_path, nonfinite="raise", checkpoint=False)
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_a_full_disk_does_not_hide_why_a_training_ends(tmp_path):
+    words = "loss of step 3 is not finite.*they are not saved: .*No space left"
+    with faults.armed("nan@step=3; enospc@write=1"), refused(BackendError, words):
+        train(tmp_path, nonfinite="raise", checkpoint=Checkpoint(every_steps=100))
 
 
 def test_a_resumed_training_does_not_write_its_steps_twice(tmp_path):

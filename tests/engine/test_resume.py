@@ -260,3 +260,62 @@ def test_steps_of_several_batches_go_on_exactly_where_the_last_has_fewer(steps, 
     run(tmp_path / "parts", steps)
     parts = run(tmp_path / "parts", 8)
     assert all(np.array_equal(parts[name], whole[name]) for name in whole)
+
+
+def shorter(folder, *, batch_size=8, **changes):
+    """Five batches of 8 an epoch, or nine of 4; the rates of all steps, and what was said of the length."""
+    train, _ = line_graphs(PointData(points=36, batch_size=batch_size), Line(norm=True))
+    maker = NeuralFactory(device="cpu", seed=5, progress=False, folder=folder)
+    settings = {"optimizer": AdamW(lr=0.02), "schedule": Cosine(), "epochs": 4, **changes}
+    result = maker.train(train, checkpoint=Checkpoint(every_steps=1), **settings)
+    rates = [row["lr"] for row in log(folder) if "event" not in row]
+    told = [int(note.split()[4]) for note in result.notes if note.startswith("the training now has")]
+    return result, rates, told
+
+
+@pytest.mark.parametrize(("before", "steps"), [(10, 28), (7, 32), (2, 36)])
+def test_where_an_epoch_has_more_batches_now_all_that_is_trained_is_told_and_the_rate_comes_down(
+    before, steps, tmp_path
+):
+    """Steps that were done count as they are, also those of an epoch that was begun with other batches."""
+    shorter(tmp_path, max_steps=before)
+    result, rates, told = shorter(tmp_path, batch_size=4)
+    assert result.stopped == "all epochs are done"
+    assert told == [result.steps]
+    assert len(rates) == result.steps
+    assert 0 < rates[-1] < 0.02 * 0.01
+    assert result.steps == steps
+
+
+def test_a_kill_behind_such_a_change_changes_nothing(tmp_path):
+    for name, limit in (("whole", 99), ("kill", 17)):
+        shorter(tmp_path / name, max_steps=7)
+        shorter(tmp_path / name, batch_size=4, **({} if limit == 99 else {"callbacks": [StopAt(limit)]}))
+    result, rates, told = shorter(tmp_path / "kill", batch_size=4)
+    assert told == []
+    assert rates == shorter(tmp_path / "whole", batch_size=4)[1]
+    assert result.steps == len(rates)
+
+
+class StopAt(Callback):
+    def __init__(self, step):
+        self.step = step
+
+    def on_step_end(self, run):
+        if run.step == self.step:
+            run.stop("enough")
+
+
+def test_a_limit_of_steps_wins_and_more_of_them_are_trained_at_rates_above_zero(tmp_path):
+    shorter(tmp_path, batches_per_step=1, max_steps=14)
+    result, rates, told = shorter(tmp_path, batches_per_step=3, max_steps=18)
+    assert (result.steps, told, len(rates)) == (17, [17], 17)
+    assert rates[-1] > 0
+    result, _, told = shorter(tmp_path, batches_per_step=3, max_steps=16)
+    assert (result.over, result.steps, told) == (True, 17, [])
+
+
+def test_fewer_epochs_than_were_done_do_not_shorten_what_was_done(tmp_path):
+    shorter(tmp_path)
+    result, _, told = shorter(tmp_path, epochs=2)
+    assert (result.over, result.steps, told) == (True, 20, [])

@@ -11,6 +11,7 @@ import pytest
 
 from neumo.engine import AdamW, Callback, Checkpoint, Evaluate, NeuralFactory, read_log, read_starts
 from neumo.engine.callbacks import Keep, Profile, Ramp, Samples, ScheduleValue, Unfreeze, on_batch_start
+from neumo.engine.loop.length import Length
 from neumo.engine.loop.run import Current, Run
 from neumo.engine.tracking import CSV
 from neumo.types import ConfigError
@@ -129,7 +130,7 @@ def test_a_callback_of_the_first_process_alone_gets_no_values() -> None:
     lone = Run(
         seed=0,
         epochs=1,
-        total_steps=1,
+        length=Length(1),
         folder=None,
         evaluate=lambda graph: None,  # type: ignore[arg-type, return-value]
         say=print,

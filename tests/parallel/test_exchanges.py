@@ -11,6 +11,7 @@ import pytest
 from neumo.engine import SGD, Callback, Checkpoint, NeuralFactory
 from neumo.engine.callbacks import Samples, on_epoch_end
 from neumo.engine.checkpoints import store
+from neumo.engine.loop.length import Length
 from neumo.engine.loop.run import Run
 from neumo.engine.processes.world import Alone, World, sharing_trouble, together
 from neumo.types import BackendError, CheckpointError, ConfigError, DataError
@@ -76,7 +77,13 @@ def test_a_callback_of_the_first_process_cannot_ask_for_what_all_do(what: str, w
     def one(world: ThreadWorld) -> None:
         train, _ = line_graphs()
         asking = Run(
-            seed=0, epochs=1, total_steps=1, folder=None, evaluate=lambda graph: None, say=print, world=world
+            seed=0,
+            epochs=1,
+            length=Length(1),
+            folder=None,
+            evaluate=lambda graph: None,
+            say=print,
+            world=world,
         )  # type: ignore[arg-type, return-value]
 
         @on_epoch_end(only_first=True)

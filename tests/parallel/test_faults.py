@@ -106,6 +106,17 @@ def test_a_loss_that_is_not_finite_is_skipped_by_all_and_named_by_the_first(tmp_
     assert {batch["process"] for batch in row["batches"]} == {0, 1}
 
 
+def raising(folder: str) -> dict[str, Any]:
+    return train(folder, "nan@step=8,rank=1", nonfinite="raise", checkpoint=Checkpoint(every_steps=5))
+
+
+def test_the_last_good_step_is_kept_by_all_before_they_raise(tmp_path: Path, uninterrupted: Any) -> None:
+    with pytest.raises(AssertionError, match="checkpoint step-00000007 has"):
+        run(raising, 2, str(tmp_path))
+    run(train, 2, str(tmp_path))
+    assert trace(tmp_path)[1] == uninterrupted[1]
+
+
 def test_a_full_disk_is_known_to_all(tmp_path: Path) -> None:
     full = "; ".join(f"enospc@write={n},rank=0" for n in (1, 2, 3))
     with pytest.raises(AssertionError, match="3 times in a row") as caught:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from neumo.engine import faults
 from neumo.engine.backend import TrainingSetup
-from neumo.engine.callbacks import Callback, TimeLimit
+from neumo.engine.callbacks import Callback, Checkpoint, TimeLimit
 from neumo.engine.callbacks.stage import Stage
 from neumo.engine.checkpoints.lock import hold_folder
 from neumo.engine.checks.preflight import (
@@ -25,6 +25,7 @@ from neumo.engine.checks.preflight import (
 from neumo.engine.checks.verify import make_guards
 from neumo.engine.loop.aims import COUNT, Aim, divide_weights, feed_places, find_aims, whole_plan
 from neumo.engine.loop.effects import idle_precisions, large_steps, long_warm_ups
+from neumo.engine.loop.length import find_length
 from neumo.engine.loop.resume import after_restart, find_checkpoint, restore
 from neumo.engine.loop.run import Run, closing_all
 from neumo.engine.loop.saving import Saver, restore_source
@@ -316,13 +317,17 @@ def _run(
     world = factory.session.world
     before = saved.state.get("batches_per_step") if saved is not None else None
     batches = settle_batches(options.batches_per_step, before, world.size)
-    limits = [options.max_steps] if options.max_steps is not None else []
-    if options.epochs is not None:
-        limits.append(options.epochs * count_windows(subject.source, 0, world, batches))
     return Run(
         seed=factory.seed,
         epochs=options.epochs,
-        total_steps=min(limits),
+        length=find_length(
+            subject.source,
+            world,
+            batches,
+            epochs=options.epochs,
+            max_steps=options.max_steps,
+            state=saved.state if saved is not None else None,
+        ),
         folder=factory.folder,
         evaluate=evaluators,
         say=display.say if display is not None else _silent,
@@ -398,6 +403,8 @@ def _training(
         run=run,
         nonfinite=options.nonfinite,
         bad_limit=options.bad_limit,
+        keeps=bool(options.checkpoints(factory.folder))
+        or any(isinstance(callback, Checkpoint) for callback in options.callbacks),
         max_steps=options.max_steps,
     )
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from neumo.engine.callback import EVENTS, Callback
 from neumo.engine.checkpoints.store import CheckpointStore
 from neumo.engine.checks.figures import check_measured, own_figures
+from neumo.engine.loop.length import Length
 from neumo.engine.processes.world import Alone, World, together
 from neumo.types.errors import ConfigError, did_you_mean
 
@@ -88,6 +89,10 @@ class Tally:
         row[2] += 1
         return int(row[2])
 
+    def bad_so_far(self, phase: str = "") -> int:
+        """How many updates, the last ones, were left out one after the other."""
+        return int(self.phases.get(phase, (0.0, 0, 0))[2]) if phase else self.bad_in_a_row
+
     def without_losses(self) -> Tally:
         """What goes on into the next epoch."""
         phases = {name: [0.0, 0, row[2]] for name, row in self.phases.items()}
@@ -127,7 +132,7 @@ class Run:
         *,
         seed: int,
         epochs: int | None,
-        total_steps: int,
+        length: Length,
         folder: Path | None,
         evaluate: Callable[[Graph], Evaluation],
         say: Callable[[str], None],
@@ -136,7 +141,8 @@ class Run:
     ) -> None:
         self.seed = seed
         self.epochs = epochs
-        self.total_steps = total_steps
+        self.length = length
+        self.total_steps = length.steps
         self.folder = folder
         self.world: World = world if world is not None else Alone()
         self.batches_per_step = batches_per_step
@@ -225,9 +231,7 @@ class Run:
         self._listening = None
         if self._to_save and event in _SAVING:
             must, self._to_save = self._to_save == "must", ""
-            if self.saver is not None and self.saver(must=must):
-                for callback in self._callbacks:
-                    callback.on_saved(self)
+            self.save_now(must=must)
 
     def close(self) -> None:
         """Let all callbacks close what they hold open, whether the training ended well or not.
@@ -374,6 +378,12 @@ class Run:
         self._need_all("checkpoints are saved", code="together")
         self._to_save = "must" if must else self._to_save or "try"
 
+    def save_now(self, *, must: bool) -> None:
+        """Write a checkpoint, and tell the callbacks; called where the state is a whole one."""
+        if self.saver is not None and self.saver(must=must):
+            for callback in self._callbacks:
+                callback.on_saved(self)
+
     def state(self) -> dict[str, Any]:
         """Return all of this that a resumed training needs, ready for JSON."""
         return {
@@ -382,6 +392,7 @@ class Run:
             "batch": self.position.batch,
             "seed": self.seed,
             "total_steps": self.total_steps,
+            "length": self.length.state(),
             "processes": self.world.size,
             "batches_per_step": self.batches_per_step,
             "layout": self.batches_per_step if self.epoch_is_over else self.layout,

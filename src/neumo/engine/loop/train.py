@@ -18,10 +18,10 @@ from neumo.engine.loop.run import Best, Current, Run, closing_all
 from neumo.engine.loop.saving import restore_source, shared_state
 from neumo.engine.loop.windows import Share, share_of
 from neumo.engine.processes.watch import Watch
-from neumo.engine.processes.world import together
+from neumo.engine.processes.world import first_says, together
 from neumo.engine.seeds import derive_seed
 from neumo.engine.updates.schedules import Factor
-from neumo.types.errors import BackendError, DataError
+from neumo.types.errors import BackendError, CheckpointError, DataError
 
 if TYPE_CHECKING:
     from neumo.data.source import DataSource
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _FLAGS_KEPT: Final = 100  # batches whose flags wait in the memory of the device
 _ROWS_KEPT: Final = 1000  # of skipped steps, in the state; the file in the run folder has all
 
+_BAD: Final = ("loss", "gradient")  # why an update is left out, where it is for what is not finite
+_NO_TRACE: Final = (*_BAD, "empty")
 _WHAT = {"loss": "the loss", "gradient": "the gradient", "overflow": "the scaled fp16 gradient"}
 
 
@@ -123,6 +125,7 @@ class Training:
     ports: Sequence[str] = ()  # of the feeds of a batch
     nonfinite: NonFinite = "skip"
     bad_limit: int = 10
+    keeps: bool = False  # whether there are checkpoints
     max_steps: int | None = None
     beginning: str = ""  # what is said where there is something left to train
     losses: list[float] = field(default_factory=list[float])
@@ -132,6 +135,8 @@ class Training:
     _spare: Batch | None = None  # what to compute, for the sake of the others, in an empty turn
     _watch: Watch = field(init=False)
     _rows: Lines | None = None  # of steps that are not finite
+    _kept: bool = False  # whether it was tried to save the weights of the last good step
+    _not_kept: str = ""  # why they could not be saved
     _noted: int = 0  # notes that the others know
     _looked: int = 0  # utterances of this epoch of which is known whether the loss left them out
     _left_out: int = 0  # those that it did
@@ -239,7 +244,7 @@ class Training:
                 self._advance()
                 return
         faults.reach("step", run.step + 1)
-        turns = self._turns()
+        turns, rate = self._turns(), run.lr
         run.lr = turns[0].rate
         run.tell("on_step_start")
         updates: list[Update] = []
@@ -248,6 +253,8 @@ class Training:
             if not updates[-1].signals[1]:  # no process had a batch
                 self._advance()
                 return
+        if self._gives_up(turns, updates) and all(update.skipped in _NO_TRACE for update in updates):
+            self._keep(rate)  # before anything is counted: the state is that behind the step before
         self._advance()
         run.step += 1
         run.moved = True
@@ -282,6 +289,33 @@ class Training:
         if not turn.place:
             self._watch.hear(self.run.step + 1, update.signals[len(signals) :])
         return update
+
+    def _gives_up(self, turns: Sequence[_Turn], updates: Sequence[Update]) -> bool:
+        """Whether the training ends for what is not finite in a step."""
+        pairs = zip(turns, updates, strict=True)
+        bad = [turn.updater.name for turn, update in pairs if update.skipped in _BAD]
+        if self.nonfinite == "raise":
+            return bool(bad)
+        return any(self.run.tally.bad_so_far(name) + bad.count(name) >= self.bad_limit for name in bad)
+
+    def _keep(self, rate: float) -> None:
+        """Save the weights before the training gives up, unless there is a checkpoint of them; all do.
+
+        A disk that refuses is told beside it: why the training ends is more important.
+        """
+        run = self.run
+        run.lr, self._kept = rate, True
+        if not self.keeps or run.folder is None or run.saver is None or not run.step:
+            return
+        name = f"step-{run.step:08d}"
+        there = [path.name for path in run.checkpoints.paths()] if run.first else []
+        if first_says(run.world, name in there, "whether there is a checkpoint"):
+            return
+        self._flagged.clear()  # of a step that a training which goes on does anew
+        try:
+            run.save_now(must=True)
+        except CheckpointError as error:
+            self._not_kept = error.what
 
     def _take_down(self, turns: Sequence[_Turn], updates: Sequence[Update], window: Sequence[Batch]) -> None:
         """Record what the updates of a step came to."""
@@ -386,9 +420,11 @@ class Training:
         of = f"step {run.step}, phase {phase!r}," if phase else f"step {run.step}"
         what = f"{_WHAT[update.skipped]} of {of} is not finite ({figures})"
         if self.nonfinite == "raise" or in_a_row >= self.bad_limit:
+            if not self._kept:  # other phases of the step have moved their weights
+                self._keep(run.lr)
             count = in_a_row if self.nonfinite == "skip" else 0
             broke = [f"the backward pass broke at {update.broke_at}"] if update.skipped == "gradient" else []
-            raise _gave_up(what, names, run, count, broke, self.session.advice)
+            raise _gave_up(what, names, run, count, broke, self.session.advice, self._not_kept)
         run.note(f"{what}: the step is left out, weights untouched; its utterances: {listed(names)}")
 
     def _suspects(self, update: Update, window: Sequence[Batch]) -> tuple[list[str], list[dict[str, Any]]]:
@@ -463,16 +499,26 @@ def _explaining(trainer: Trainer) -> Generator[None, None, None]:
 
 
 def _gave_up(
-    what: str, names: list[str], run: Run, in_a_row: int, broke: list[str], advice: Sequence[str]
+    what: str,
+    names: list[str],
+    run: Run,
+    in_a_row: int,
+    broke: list[str],
+    advice: Sequence[str],
+    not_kept: str,
 ) -> BackendError:
     """Say why a training ends; `in_a_row` is 0 where the first such step is one too many."""
     many = f"; that is {in_a_row} such steps in a row" if in_a_row else ""
     written = [f"written down in {run.folder / FILE}"] if run.folder is not None else []
+    saved = run.checkpoints.paths() if run.folder is not None else []
+    here = bool(saved) and int(saved[0].name[5:]) >= run.step - 1
+    kept = f", which checkpoint {saved[0].name} has" if here else ""
     return BackendError(
         what + many,
         code="non-finite",
         details=[
-            "the weights are those of the last good step",
+            f"the weights are those of the last good step{kept}",
+            *([f"they are not saved: {not_kept}"] if not_kept else []),
             f"its utterances: {listed(names, 8)}",
             *broke,
             *written,

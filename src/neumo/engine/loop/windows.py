@@ -85,6 +85,15 @@ def count_windows(source: DataSource, epoch: int, world: World, batches: int) ->
     return _laid_out(source, epoch, world, batches)[1] // batches
 
 
+def steps_left(source: DataSource, epoch: int, world: World, batches: int, *, layout: int, used: int) -> int:
+    """Count the steps that `share_of` gives for the rest of an epoch."""
+    if layout == batches:
+        return max(count_windows(source, epoch, world, batches) - -(-used // batches), 0)
+    everything = _sequence(source, epoch, layout)
+    steps = (everything[start : start + batches] for start in range(used, len(everything), batches))
+    return sum(any(len(batch) for batch in step) for step in steps)  # without a batch it is none
+
+
 def count_batches(source: DataSource, epoch: int, batches: int) -> int:
     """Count the batches of an epoch whose steps use so many."""
     lists = [source.batches(epoch, rank=place, world=batches) for place in range(batches)]
