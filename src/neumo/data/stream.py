@@ -101,7 +101,7 @@ def _frames(
 
 
 def _go_to(sound: Any, start: int, kind: str, block: int) -> None:
-    """Ogg streams are decoded from their beginning: libsndfile 1.2.2 does not land on the sample asked for."""
+    """Decode Ogg from its beginning: libsndfile 1.2.2 does not land on the sample that is asked for."""
     if not kind.startswith("Ogg"):
         if start:
             sound.seek(start)
