@@ -65,7 +65,7 @@ def test_the_first_process_that_gives_up_decides_and_each_message_is_told_once(
     monkeypatch.setattr(launch.os, "kill", lambda pid, number: signalled.append((pid, number)))
     monkeypatch.setattr(launch.os, "getppid", os.getpid)
     assert not give_up({}, "nobody listens", 1)
-    with listening(tmp_path, RANK="0", WORLD_SIZE="2", MASTER_ADDR="here", MASTER_PORT="1"):
+    with listening(tmp_path, RANK="0", WORLD_SIZE="3", MASTER_ADDR="here", MASTER_PORT="1"):
         for rank, what in ((0, "a.wav"), (1, "a.wav"), (2, "b.wav")):
             monkeypatch.setenv("RANK", str(rank))
             assert give_up({"what": what}, f"there is no such file: {what}", 1 + rank)

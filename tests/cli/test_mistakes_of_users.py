@@ -1,6 +1,7 @@
 """What users do wrong with folders, options, models and data: said before time is lost, with the way out."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,73 @@ def test_resume_of_a_training_that_reached_no_checkpoint_starts_it_again(toy, tm
     assert [row["step"] for row in read_log(tmp_path / "run" / "metrics.jsonl") if "event" not in row] == [1]
 
 
+def test_a_training_that_is_over_is_not_begun_anew_where_its_checkpoints_are_gone(toy, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert train(capsys, toy, run).code == 0
+    shutil.rmtree(run / "checkpoints")
+    before = (run / "metrics.jsonl").read_bytes(), (run / "model.neumo").read_bytes()
+    for words in (["--resume"], []):
+        refused = train(capsys, toy, run, "train.max_steps=2", *words)
+        assert refused.code == 1
+        said = " ".join(refused.err.split())
+        assert f"{run} holds a training and none of its checkpoints" in said
+        assert f"a new one would write over {run}/model.neumo" in said
+        assert "train.resume=never" in said
+    assert before == ((run / "metrics.jsonl").read_bytes(), (run / "model.neumo").read_bytes())
+    (run / "model.neumo").unlink()
+    assert "write over the log of 1 steps" in " ".join(train(capsys, toy, run, "--resume").err.split())
+    assert train(capsys, toy, run, "train.resume=never").code == 0
+    assert (run / "earlier-1" / "metrics.jsonl").read_bytes() == before[0]
+
+
+def test_a_resume_that_trains_nothing_leaves_the_recipe_alone(toy, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert train(capsys, toy, run, "train.max_steps=2").code == 0
+    first = (run / "recipe.yaml").read_text()
+    over = train(capsys, toy, run, "--resume", "train.max_steps=1", "train.clip=0.5")
+    assert over.code == 0
+    assert "nothing left to train" in over.out
+    assert (run / "recipe.yaml").read_text() == first
+    assert not (run / "recipe-1.yaml").exists()
+
+
+def test_what_belongs_to_one_command_makes_no_other_recipe(toy, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert train(capsys, toy, run, "train.checkpoint={every_steps: 1}", "--max-time", "1h").code == 0
+    again = train(capsys, toy, run, "--resume", "train.max_steps=2", "train.checkpoint={keep_last: 3}")
+    said = " ".join((again.out + again.err).split())
+    assert "train.max_steps was 1 and is 2 " in said + " "
+    assert "max_minutes" not in said
+    assert "train.checkpoint" not in said
+    last = train(capsys, toy, run, "--resume", "train.max_steps=2", "--max-time", "2h")
+    assert "the recipe is not the one" not in last.out + last.err
+    assert [path.name for path in sorted(run.glob("recipe*"))] == ["recipe-1.yaml", "recipe.yaml"]
+
+
+def test_the_time_limit_says_how_to_go_on_in_words_of_the_command(toy, tmp_path, capsys):
+    run = tmp_path / "run"
+    result = train(capsys, toy, run, "train.max_steps=50", "--max-time", "0.001s")
+    assert result.code == 0
+    assert "resume='auto'" not in result.out + result.err
+    assert f"--folder {run} --resume" in result.err.splitlines()[-1]
+    assert "the training is not over" in result.out
+
+
+def test_another_seed_is_refused_in_words_of_the_command(toy, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert train(capsys, toy, run).code == 0
+    refused = train(capsys, toy, run, "--resume", "train.max_steps=2", "factory.seed=4")
+    assert refused.code == 1
+    assert "factory.seed=3\n" in refused.err
+    assert "train.resume=never starts anew" in refused.err
+    assert "NeuralFactory" not in refused.err
+    other = train(
+        capsys, toy, run, "--resume", "train.max_steps=2", "modules.encoder.width=32", "modules.head.width=32"
+    )
+    assert other.code == 1
+    assert "partial=True" not in other.err
+
+
 def test_resume_with_another_recipe_says_so_and_keeps_the_first(toy, tmp_path, capsys):
     run = tmp_path / "run"
     assert train(capsys, toy, run).code == 0
@@ -96,6 +164,62 @@ def test_a_folder_that_cannot_be_made_is_said_before_the_data_is_read(toy, tmp_p
     assert (result.code, result.out) == (1, "")
     assert result.err.startswith("ConfigError[run-folder]: cannot write to the run folder")
     assert "--folder ANOTHER" in result.err
+    if name.startswith("a-file"):
+        assert f"{tmp_path}/a-file is a file" in " ".join(result.err.split())
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"RANK": "x"}, "RANK='x' is not a number from 0 to 1"),
+        ({"RANK": "5"}, "RANK=5 is not the number of one of 2 processes"),
+        ({"WORLD_SIZE": "two"}, "WORLD_SIZE='two' is not a number of at least 1"),
+        ({"LOCAL_RANK": "-1"}, "LOCAL_RANK='-1' is not a number from 0 to 1"),
+        ({"MASTER_PORT": "70000"}, "MASTER_PORT='70000' is not a number from 1 to 65535"),
+        ({"MASTER_ADDR": ""}, "MASTER_ADDR is empty"),
+        ({"RANK": None}, "but not RANK: each process would train by itself"),
+        ({"WORLD_SIZE": None, "RANK": "1"}, "but not WORLD_SIZE"),
+    ],
+)
+def test_variables_of_a_launcher_that_cannot_be_meant_are_refused_at_once(
+    toy, tmp_path, capsys, monkeypatch, changes, said
+):
+    whole = {
+        "RANK": "0",
+        "WORLD_SIZE": "2",
+        "LOCAL_RANK": "0",
+        "MASTER_ADDR": "localhost",
+        "MASTER_PORT": "29511",
+    }
+    for name, value in {**whole, **changes}.items():
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    result = train(capsys, toy, tmp_path / "run")
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("ConfigError[launch]")
+    assert said in " ".join(result.err.split())
+    assert "neumo train RECIPE --processes N" in result.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_dry_run_computes_in_the_precision_of_the_training(toy, capsys):
+    figures = set()
+    for precision in ("fp32", "bf16", "pure-bf16"):
+        words = [f"factory.precision={precision}", "factory.allow=[emulated-bf16]", "train.evaluate=[]"]
+        result = neumo(capsys, "train", str(toy), "--dry-run", *words)
+        assert result.code == 0, result.err
+        (ran,) = [line for line in result.out.splitlines() if line.startswith("ran train")]
+        figures.add(ran.partition(" s: ")[2])
+    assert len(figures) == 3
+    half = ["factory.precision=fp16", "factory.allow=[fp16-on-cpu]"]
+    assert neumo(capsys, "train", str(toy), "--dry-run", *half).code == 0
+
+
+def test_a_dry_run_refuses_what_the_training_would(toy, capsys):
+    result = neumo(capsys, "train", str(toy), "--dry-run", "train.loss_scale=12")
+    assert result.code == 1
+    assert "fix      leave train.loss_scale out" in result.err or "leave loss_scale out" in result.err
+    assert "factory.precision=fp16" in result.err
 
 
 # Ctrl-C right behind the third checkpoint, by the process itself: no clock decides when it arrives.

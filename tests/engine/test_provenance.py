@@ -97,12 +97,21 @@ def test_the_graph_can_be_loaded_and_looked_at(tmp_path):
     assert ElementTree.fromstring((tmp_path / "graph.svg").read_text()).tag.endswith("svg")
 
 
+def test_a_resumed_run_draws_the_same_graph_once(tmp_path):
+    train, _ = line_graphs()
+    factory(folder=tmp_path).train(train, max_steps=1)
+    (tmp_path / "graph.svg").write_text("as it was drawn before anything was learned")
+    factory(folder=tmp_path).train(train, max_steps=2)
+    assert [path.name for path in sorted(tmp_path.glob("graph*"))] == ["graph.svg", "graph.yaml"]
+
+
 def test_another_graph_in_the_folder_gets_another_name(tmp_path):
     train, _ = line_graphs()
     (tmp_path / "graph.yaml").write_text("another\n")
     factory(folder=tmp_path).train(train, max_steps=1)
     assert (tmp_path / "graph.yaml").read_text() == "another\n"
     assert Graph.load(tmp_path / "graph-2.yaml") == train
+    assert (tmp_path / "graph-2.svg").is_file()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"starts": 3}', '{"starts": [3]}'])

@@ -44,7 +44,7 @@ def test_it_saves_the_step_and_ends_the_program(action, ends, code, tmp_path, un
     assert steps(tmp_path) == ["step-00000003"]
     assert {number: signal.getsignal(number) for number in before} == before
     shown = "".join(capfd.readouterr())
-    assert "behind step 3; the same training with resume='auto' goes on" in shown
+    assert "behind step 3; the same training goes on when it is resumed" in shown
     assert ("Ctrl-C again" in shown) == (action == "int")
     result, weights = train(tmp_path)
     whole, expected = uninterrupted
@@ -59,7 +59,7 @@ def test_the_signal_ahead_of_a_time_limit_is_no_failure(tmp_path):
     assert steps(tmp_path) == ["step-00000005"]
     state = CheckpointStore(tmp_path / "checkpoints").newest()[0].state
     assert (state["epoch"], state["batch"]) == (1, 0)
-    assert result.notes[-1].endswith("goes on")
+    assert result.notes[-1].endswith("goes on when it is resumed")
 
 
 def test_a_second_interrupt_ends_it_at_once(tmp_path):
@@ -108,7 +108,7 @@ def test_a_time_limit_says_how_to_go_on(tmp_path):
     with faults.armed("slow@step=2,seconds=0.2"):
         result, _ = train(tmp_path, max_minutes=0.1 / 60)
     assert result.stopped.startswith("the time limit")
-    assert result.notes[-1].endswith("the same training with resume='auto' goes on")
+    assert result.notes[-1].endswith("the same training goes on when it is resumed")
     again, _ = train(tmp_path)
     assert (again.steps, len(again.losses)) == (10, 10 - result.steps)
 

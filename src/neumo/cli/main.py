@@ -35,6 +35,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
 }
 FAILED, USAGE, INTERNAL, INTERRUPTED = 1, 2, 70, 130
 _OF_USAGE: Final = ("launch", "max-time", "option", "override")  # codes of errors in a command line
+_OF_TRAINING: Final = ("train", "evaluate", "average")  # verbs that take settings of factory and training
 _EXTRAS: Final = {
     "torch": "torch",
     "safetensors": "torch",
@@ -70,6 +71,10 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
             _import(name)
         _app(words)(words, prog_name="neumo")
     except NeumoError as error:
+        if (verb := verb_of(words)) in _OF_TRAINING:
+            from neumo.cli.words import in_words_of_the_command
+
+            in_words_of_the_command(error, verb or "")
         code = USAGE if error.code in _OF_USAGE else FAILED
         if verb_of(words) == "train" and _is_told_to_the_launcher(words, error, code):
             sys.exit(code)

@@ -76,7 +76,7 @@ def train(
     them dies. With --nodes the same command runs on several machines, which meet at --rendezvous.
     """
     from neumo.cli.launch import minutes_of, run_launched
-    from neumo.engine.processes.launch import Launch, launched_by_neumo
+    from neumo.engine.processes.launch import Launch, check_alone, launched_by_neumo
 
     how = Launch(
         processes=processes,
@@ -88,6 +88,8 @@ def train(
     )
     limit = [f"train.max_minutes={minutes_of(max_time):g}"] if max_time is not None else []
     asked = _Asked(recipe, [*(overrides or []), *limit], folder, resume, json)
+    if not (how.several or dry_run):
+        check_alone()
     # A machine that comes later finds the training of the others in the folder.
     late = how.several and how.here is False
     checked = _check(asked, looks=not (dry_run or late or launched_by_neumo()))
@@ -141,9 +143,9 @@ def _check(asked: _Asked, *, looks: bool) -> _Checked:
     findings = check_findings(loaded, actions)
     folder = asked.folder or actions.factory.folder or default_folder(asked.recipe)
     resume = "auto" if asked.resume or restarted() else actions.train.resume
-    if looks and not restarted():
-        _check_folder(folder, resume=asked.resume, wanted=resume)
     say = _silent if asked.json or launched_rank() else typer.echo
+    if looks and not restarted() and _check_folder(folder, resume=asked.resume, wanted=resume):
+        say(f"note: {folder} has no checkpoint yet, so the training starts from its first step again")
     trained = trained_graph(loaded, actions)  # its warnings are notes of the training
     say_findings({name: found for name, found in findings.items() if name != trained}, say)
     return _Checked(loaded, folder, resume, findings, say)
@@ -151,6 +153,7 @@ def _check(asked: _Asked, *, looks: bool) -> _Checked:
 
 def _train(asked: _Asked, checked: _Checked) -> None:
     from neumo.engine.processes.launch import end_all, launched_rank
+    from neumo.engine.processes.signals import ended_early
 
     recipe, folder, say = checked.recipe, checked.folder, checked.say
     first = launched_rank() == 0
@@ -169,6 +172,8 @@ def _train(asked: _Asked, checked: _Checked) -> None:
         if isinstance(error, SystemExit) and isinstance(error.code, int) and error.code > 128:
             end_all(error.code - 128)
         raise
+    if first and ended_early(outcome.result.stopped) and any((folder / "checkpoints").glob("step-*")):
+        typer.echo(f"to go on from the last checkpoint: {asked.again}", err=True)
     if asked.json and first:
         found = {name: [finding.to_json() for finding in each] for name, each in checked.findings.items()}
         typer.echo(json_text.dumps({**outcome.to_json(), "findings": found}, ensure_ascii=False, indent=2))
@@ -188,7 +193,7 @@ def _dry_run(checked: _Checked, *, json: bool) -> None:
     reports = data_reports(recipe, factory)
     for report in reports.values():
         say(report.text())
-    runs = run_once(recipe, actions)
+    runs = run_once(recipe, actions, as_trained=True)
     graph = recipe.graph(trained_graph(recipe, actions))
     foresight = foresee(factory, graph, training_options(recipe, actions))
     for line in [*(f"ran {each}" for each in runs), *foresight.lines(), "nothing was written"]:
@@ -198,8 +203,11 @@ def _dry_run(checked: _Checked, *, json: bool) -> None:
         typer.echo(json_text.dumps({**asdict(foresight), "data": data}, ensure_ascii=False, indent=2))
 
 
-def _check_folder(folder: Path, *, resume: bool, wanted: str) -> None:
-    """Refuse to mix trainings, to go on with none, and to learn only afterwards that nothing can be kept."""
+def _check_folder(folder: Path, *, resume: bool, wanted: str) -> bool:
+    """Refuse to mix trainings, to go on with none, and to learn only afterwards that nothing can be kept.
+
+    Says whether a training that is to go on has reached no checkpoint, so that it starts again.
+    """
     from neumo.engine.checkpoints.store import CheckpointStore
     from neumo.engine.tracking import LOG
 
@@ -218,15 +226,40 @@ def _check_folder(folder: Path, *, resume: bool, wanted: str) -> None:
                 code="run-folder",
                 fixes=["--resume goes on with it", "--folder ANOTHER starts anew"],
             )
+        if not found and (resume or wanted == "auto") and (done := _left_behind(folder)):
+            raise ConfigError(
+                f"{folder} holds a training and none of its checkpoints, so it cannot go on",
+                code="run-folder",
+                details=[f"a new one would write over {done}"],
+                fixes=[
+                    "--folder ANOTHER starts anew",
+                    "train.resume=never, without --resume, puts the old one aside and starts anew",
+                ],
+            )
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
+        file = next((path for path in (folder, *folder.parents) if path.is_file()), None)
+        reason = f"{file} is a file" if file is not None else error.strerror or error
         raise ConfigError(
-            f"cannot write to the run folder {folder}: {error.strerror or error}",
+            f"cannot write to the run folder {folder}: {reason}",
             code="run-folder",
-            fixes=["--folder ANOTHER"],
+            fixes=["--folder ANOTHER", *([f"give {file} another name"] if file is not None else [])],
         ) from error
+    return resume and not found
+
+
+def _left_behind(folder: Path) -> str:
+    """Name what a training has left that was not killed and did not fail; "" if there is none."""
+    from neumo.engine.tracking.provenance import FAILED, read_starts
+
+    if (folder / MODEL).exists():
+        return str(folder / MODEL)
+    ends = [start["end"] for start in read_starts(folder) if isinstance(start.get("end"), dict)]
+    if not ends or not ends[-1].get("step") or FAILED in str(ends[-1].get("stopped", FAILED)):
+        return ""  # it was killed or failed
+    return f"the log of {ends[-1]['step']:,} steps"
 
 
 def default_folder(recipe: str) -> Path:
@@ -280,7 +313,7 @@ def train_recipe(
 ) -> Outcome:
     """Report the data of a recipe, train it in a run folder, and save the model that comes of it."""
     from neumo.engine.processes.launch import launched_rank
-    from neumo.engine.processes.signals import ended_by
+    from neumo.engine.processes.signals import ended_by, ended_early
     from neumo.engine.recipes import make_factory, read_actions, run_train, trained_weights
     from neumo.hub.bundle import save_model, usable_graphs
 
@@ -303,6 +336,8 @@ def train_recipe(
         model = save_model(folder / MODEL, recipe, factory, card=_card(name, result, reports))
     say(str(result))
     say(f"saved {model} ({model.stat().st_size / 1e6:.1f} MB)" if model else f"checkpoints in {folder}")
+    if model and ended_early(result.stopped):
+        say("the training is not over: this model is as far as it has come")
     return Outcome(folder, result, reports, factory, model)
 
 

@@ -21,6 +21,7 @@ _STARTED: Final = "NEUMO_STARTED"  # when the launcher began, in seconds of the 
 _LAUNCHER: Final = "launcher"  # a file in it: the process that listens
 _STARTERS: Final = {"SLURM_STEP_NUM_TASKS": "srun", "OMPI_COMM_WORLD_SIZE": "mpirun"}  # by what they set
 _ONE_EACH: Final = {"srun": "srun --ntasks-per-node=1", "mpirun": "mpirun --map-by ppr:1:node"}
+_NEEDED: Final = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # what torchrun and others set
 _PLACE: Final = re.compile(r"[\w.\-\[\]:]+:\d{1,5}")
 
 
@@ -79,9 +80,54 @@ def launched(environment: Mapping[str, str] | None = None) -> bool:
 
     >>> launched({}), launched({"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "1"})
     (False, True)
+
+    Raises `ConfigError` for numbers that no launcher sets: with them a process would wait for nobody.
     """
     given = os.environ if environment is None else environment
-    return all(name in given for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
+    if not all(name in given for name in _NEEDED):
+        return False
+    _check_numbers(given)
+    return True
+
+
+def _check_numbers(given: Mapping[str, str]) -> None:
+    """Refuse a number that is none, or that no process of so many can have."""
+    size = _number(given, "WORLD_SIZE", 1)
+    _number(given, "RANK", 0, size - 1)
+    _number(given, "MASTER_PORT", 1, 65535)
+    if "LOCAL_RANK" in given:
+        here = _number(given, "LOCAL_WORLD_SIZE", 1, size) if "LOCAL_WORLD_SIZE" in given else size
+        _number(given, "LOCAL_RANK", 0, here - 1)
+    if not given["MASTER_ADDR"].strip():
+        raise _set_wrongly("MASTER_ADDR is empty", given, "MASTER_ADDR")
+
+
+def _number(given: Mapping[str, str], name: str, least: int, most: int | None = None) -> int:
+    text = given[name].strip()
+    number = int(text) if text.isascii() and text.isdecimal() else None
+    if number is not None and number >= least and (most is None or number <= most):
+        return number
+    wanted = f"from {least} to {most}" if most is not None else f"of at least {least}"
+    what = f"{name}={given[name]!r} is not a number {wanted}"
+    if name == "RANK" and number is not None:
+        what = f"RANK={number} is not the number of one of {given['WORLD_SIZE']} processes, from 0 to {most}"
+    raise _set_wrongly(what, given, name)
+
+
+def _set_wrongly(what: str, given: Mapping[str, str], name: str) -> ConfigError:
+    there = [f"{each}={given[each]}" for each in (*_NEEDED, "LOCAL_RANK") if each in given]
+    return ConfigError(
+        what,
+        code="launch",
+        where=f"the environment: {' '.join(there)}",
+        why="These variables tell a process which one of several it is, and where the first one waits.",
+        fixes=[
+            "one command that sets them all: neumo train RECIPE --processes N, or torchrun",
+            f"env -u {name} neumo train RECIPE, if it is meant to train alone"
+            if name not in ("RANK", "WORLD_SIZE")
+            else "env -u RANK -u WORLD_SIZE neumo train RECIPE, if it is meant to train alone",
+        ],
+    )
 
 
 def launched_by_neumo() -> bool:
@@ -99,10 +145,16 @@ def check_alone(environment: Mapping[str, str] | None = None) -> None:
     >>> check_alone({"SLURM_STEP_NUM_TASKS": "1"})
 
     `srun` and `mpirun` start a command several times: without RANK each of them would train by itself.
+    So would each of several commands of which somebody has set a part of the variables only.
     """
     given = os.environ if environment is None else environment
     if launched(given):
         return
+    if given.get("WORLD_SIZE", "1").strip() != "1" or given.get("RANK", "0").strip() != "0":
+        absent = [name for name in _NEEDED if name not in given]
+        there = [f"{name}={given[name]}" for name in _NEEDED if name in given]
+        what = f"{' and '.join(there)} {'are' if len(there) > 1 else 'is'} set, but not {', '.join(absent)}"
+        raise _set_wrongly(f"{what}: each process would train by itself", given, "RANK")
     for name, command in _STARTERS.items():
         if (count := given.get(name, "")).isdecimal() and int(count) > 1:
             raise ConfigError(

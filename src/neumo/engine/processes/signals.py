@@ -78,7 +78,7 @@ def how_to_go_on(run: Run) -> str:
     if not saved:
         return f"{run.stopped}, behind step {run.step}; there is no checkpoint to go on from"
     where = "" if saved[0].name == f"step-{run.step:08d}" else f", from step {int(saved[0].name[5:])}"
-    return f"{run.stopped}, behind step {run.step}; the same training with resume='auto' goes on{where}"
+    return f"{run.stopped}, behind step {run.step}; the same training goes on when it is resumed{where}"
 
 
 def pass_on(stopped: str) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 RUN: Final = "run.json"
 GRAPH: Final = "graph"  # .yaml and .svg
+FAILED: Final = "it failed or was interrupted"  # why a training has ended that does not say so itself
 
 _PACKAGES: Final = ("neumo", "torch", "numpy", "safetensors", "soundfile", "soxr", "PyYAML")
 _SECONDS: Final = 10  # for git, which may have a large directory to look through
@@ -94,7 +95,7 @@ class Provenance(Callback):
         run, self._run = self._run, None
         if run is None or run.folder is None:
             return
-        stopped = self._start.pop("stopped", "") or "it failed or was interrupted"
+        stopped = self._start.pop("stopped", "") or FAILED
         figures = {name: value for name, value in run.metrics.items() if value == value}
         self._start["end"] = {"time": _now(), "step": run.step, "stopped": stopped, "metrics": figures}
         with surviving(run, RUN):
@@ -210,21 +211,26 @@ def _write_graph(run: Run, graph: Graph, folder: Path) -> None:
         graph.save(hidden)
     except NeumoError as error:
         run.note(f"the graph is not in the run folder: {error.what}")
+        _keep(folder, GRAPH, "svg", graph.svg())
     else:
-        _keep(folder, GRAPH, "yaml", hidden.read_text(encoding="utf-8"))
+        kept = _keep(folder, GRAPH, "yaml", hidden.read_text(encoding="utf-8"))
+        picture = kept.with_suffix(".svg")
+        if not picture.exists():  # that of a resumed run also shows what modules have learned: the same graph
+            replace_text(picture, graph.svg())
     finally:
         hidden.unlink(missing_ok=True)
-    _keep(folder, GRAPH, "svg", graph.svg())
 
 
-def _keep(folder: Path, stem: str, suffix: str, text: str) -> None:
+def _keep(folder: Path, stem: str, suffix: str, text: str) -> Path:
     """Write a text under a name that no other text has, `graph.yaml` or `graph-2.yaml`, once."""
-    for number in range(1, 10_000):
+    number = 1
+    while True:
         path = folder / (f"{stem}.{suffix}" if number == 1 else f"{stem}-{number}.{suffix}")
         if not path.exists():
             replace_text(path, text)
         if path.read_text(encoding="utf-8") == text:
-            return
+            return path
+        number += 1
 
 
 def _write(folder: Path, starts: Sequence[Mapping[str, Any]]) -> None:
