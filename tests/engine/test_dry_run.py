@@ -163,15 +163,15 @@ def test_a_gradient_that_is_not_finite_is_found() -> None:
 
 @dataclass(frozen=True)
 class Broken(Metric):
-    """A metric that fails; `kind` says how."""
+    """A metric that fails; `how` says how."""
 
-    kind: str = "type"
+    how: str = "type"
 
     def signature(self) -> Signature:
         return Signature(takes={"given": Acoustic()[B, F(1)]}, gives={"score": Score()[()]})
 
     def start(self) -> Any:
-        kind = self.kind
+        kind = self.how
 
         class Count:
             def update(self, given: Any) -> None:

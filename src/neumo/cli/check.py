@@ -56,11 +56,11 @@ def check(
         typer.echo(line)
 
 
-def run_once(recipe: Recipe, actions: Actions | None) -> list[DryRun]:
-    """Run each graph of a recipe once on a batch made from its types."""
+def run_once(recipe: Recipe, actions: Actions | None, *, as_trained: bool = False) -> list[DryRun]:
+    """Run each graph of a recipe once on a batch made from its types, `as_trained` in its precision, too."""
     from neumo.engine.recipes.dry_runs import dry_runs
 
-    return dry_runs(recipe, actions)
+    return dry_runs(recipe, actions, as_trained=as_trained)
 
 
 def check_findings(

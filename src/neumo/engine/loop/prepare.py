@@ -167,13 +167,16 @@ def foresee(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> Fore
     limits = [options.max_steps, options.epochs * an_epoch if options.epochs is not None else None]
     modules = subject.plan.modules.values()
     steps = min(limit for limit in limits if limit is not None)
+    parameters = factory.session.count_parameters(*modules)
+    trained = factory.session.count_parameters(*modules, trainable_only=True)
+    _trainers(factory, subject, options)  # refuses what the device and the weights do not go together with
     return Foresight(
         steps=steps,
         steps_per_epoch=an_epoch,
         batches_per_step=batches,
         processes=world.size,
-        parameters=factory.session.count_parameters(*modules),
-        trained=factory.session.count_parameters(*modules, trainable_only=True),
+        parameters=parameters,
+        trained=trained,
         notes=[*subject.notes, *_without_effect(factory, subject, options, steps, batches)],
     )
 

@@ -17,6 +17,7 @@ from neumo.engine.checks.verify import make_guards
 from neumo.engine.passes.one_pass import run_program
 from neumo.engine.plan import compile_plan
 from neumo.engine.updates.optimizers import SGD
+from neumo.engine.updates.precision import LossScale, read_loss_scale
 from neumo.types import BackendError, NeumoError, Size
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ def _trained(graph: Graph, session: Session, loss: str | None, seed: int) -> _Ma
     session.build(plan.modules)
     check_trainable(session, graph, value)
     program = session.program(plan, make_guards(plan, "values", session.to_numpy))
-    trainer = session.trainer(program, plan, TrainingSetup(loss=name, optimizer=SGD(lr=0.0)))
+    setup = TrainingSetup(loss=name, optimizer=SGD(lr=0.0), loss_scale=_scale(session))
+    trainer = session.trainer(program, plan, setup)
     feeds, before = _feeds(graph, plan, session, seed), session.weights(plan.modules)
     try:
         trainer.accumulate(feeds, seed=seed, weight=1.0, reference=1.0, last=True)
@@ -114,6 +116,13 @@ def _trained(graph: Graph, session: Session, loss: str | None, seed: int) -> _Ma
             fixes=["look for logarithms, roots and divisions of numbers that may be 0"],
         )
     return _Made(len(plan.steps), {name: update.loss}, update.norm)
+
+
+def _scale(session: Session) -> LossScale | None:
+    """Leave an fp16 loss as it is: a training finds the scale that fits, and one step does not."""
+    first, *others = session.precision.split(", ")
+    half = first == "fp16" or any(each.endswith(" in fp16") for each in others)
+    return read_loss_scale(1.0) if half else None
 
 
 def _inferred(graph: Graph, session: Session, seed: int) -> _Made:
