@@ -8,7 +8,7 @@ import re
 import signal
 import time
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,8 @@ from neumo.types.errors import ConfigError
 _FOLDER: Final = "NEUMO_LAUNCHER"  # where processes leave word for their launcher
 _STARTED: Final = "NEUMO_STARTED"  # when the launcher began, in seconds of the clock of this machine
 _LAUNCHER: Final = "launcher"  # a file in it: the process that listens
+_HEARS: Final = "hears-"  # files in it, by the number on the machine: who waits for a signal to end,
+_HEARD: Final = "heard-"  # and who has got one
 _STARTERS: Final = {"SLURM_STEP_NUM_TASKS": "srun", "OMPI_COMM_WORLD_SIZE": "mpirun"}  # by what they set
 _ONE_EACH: Final = {"srun": "srun --ntasks-per-node=1", "mpirun": "mpirun --map-by ppr:1:node"}
 _NEEDED: Final = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # what torchrun and others set
@@ -262,6 +264,43 @@ def failures(folder: Path) -> list[Failure]:
     found = [Failure(**json.loads(path.read_text(encoding="utf-8"))) for path in folder.glob("failed-*.json")]
     by_message = {each.message: each for each in sorted(found, key=lambda one: -one.when)}
     return sorted(by_message.values(), key=lambda one: one.when)
+
+
+def say_heard(heard: bool | None) -> None:
+    """Leave word for the launcher whether a signal to end was heard here; None: nobody listens any more."""
+    if _launcher() is None:
+        return
+    folder, place = Path(os.environ[_FOLDER]), os.environ.get("LOCAL_RANK", "0")
+    with suppress(OSError):  # of a full disk: then the launcher waits for longer
+        (folder / f"{_HEARS}{place}").unlink(missing_ok=True)
+        if heard is False:
+            (folder / f"{_HEARD}{place}").unlink(missing_ok=True)
+        if heard is not None:
+            name = f"{_HEARD if heard else _HEARS}{place}"
+            (folder / name).write_text(str(os.getpid()), encoding="utf-8")
+
+
+def deaf(folder: Path) -> list[int]:
+    """Find the processes that should have heard a signal by now, where not one of all has.
+
+    One that has heard it finishes its step and saves, while the others wait for it and hear nothing.
+    """
+    if any(folder.glob(f"{_HEARD}*")):
+        return []
+    texts: list[str] = []
+    for path in folder.glob(f"{_HEARS}*"):
+        with suppress(OSError):  # it has just ended
+            texts.append(path.read_text(encoding="utf-8"))
+    return [int(text) for text in texts if text.isdecimal() and _parent(int(text)) == os.getpid()]
+
+
+def _parent(process: int) -> int | None:
+    """The process that has started another one; None where that cannot be known, or it has ended."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return int(fields[1]) if fields[0] != "Z" else None
 
 
 @contextmanager

@@ -8,6 +8,8 @@ import threading
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
+from neumo.engine.processes.launch import say_heard
+
 if TYPE_CHECKING:
     from neumo.engine.loop.run import Run
 
@@ -38,11 +40,15 @@ class Signals:
                 number = getattr(signal, name, None)  # Windows has no SIGUSR1
                 if number is not None and signal.getsignal(number) not in (signal.SIG_IGN, None):
                     self._before[number] = signal.signal(number, self._hear)
+        if self._before:
+            say_heard(False)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._before:
+            say_heard(None)
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before.clear()
@@ -54,6 +60,7 @@ class Signals:
             self._interrupted = True
             if self._run.first:
                 os.write(2, _AGAIN)  # not print: it may have been interrupted itself
+        say_heard(True)
         self._run.stop(REASONS[signal.Signals(number).name])
 
 

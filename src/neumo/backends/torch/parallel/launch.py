@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import logging
+import os
+import select
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from neumo.engine.processes.launch import Failure, Launch, failures, listening
+from neumo.engine.processes.launch import Failure, Launch, deaf, failures, listening
 from neumo.types.errors import BackendError
 
 _JOIN_SECONDS = 600  # how long machines wait for one another, as torchrun does
 _LAST_STEP_SECONDS = 300  # for the last step and a checkpoint, after a signal to end
+_DEAF_SECONDS = (
+    20.0  # for the first of the processes to hear such a signal; none does that waits in an exchange
+)
 _SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"  # SLURM can send the last one ahead of a time limit
 _DEFAULTS = {
     "OMP_NUM_THREADS": "1",  # processes that share the cores of a machine slow one another down with more
@@ -36,10 +44,59 @@ def launch(command: Sequence[str], how: Launch) -> tuple[int, list[Failure]]:
     """
     with tempfile.TemporaryDirectory(prefix="neumo-") as place:
         folder = Path(place)
-        with listening(folder, **_DEFAULTS):
+        # Those of one machine of several may wait for one that saves on another.
+        watching = _ending_the_deaf(folder) if how.nodes_range[1] == 1 else nullcontext()
+        with listening(folder, **_DEFAULTS), watching:
             code = _run(command, how)
         told = failures(folder)
     return (told[0].code if told else code), told
+
+
+@contextmanager
+def _ending_the_deaf(folder: Path) -> Generator[None, None, None]:
+    """Kill the processes if none of them hears a signal to end: all wait for one another, for ever."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard, wake = os.pipe()
+    os.set_blocking(wake, False)
+    before = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    watching = threading.Thread(target=_watch, args=(heard, folder), daemon=True)
+    watching.start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        os.write(wake, bytes(1))
+        watching.join()
+        for end in (heard, wake):
+            os.close(end)
+
+
+def _watch(signals: int, folder: Path) -> None:
+    """Wait for a signal, and for what the processes do about it; a zero says that all is over."""
+    number = os.read(signals, 1)[0]
+    until = time.monotonic() + _DEAF_SECONDS
+    said = number
+    while said:
+        left = until - time.monotonic()
+        if left <= 0:
+            break
+        if select.select([signals], [], [], left)[0]:
+            said = os.read(signals, 1)[0]
+    if not said:
+        return
+    name = signal.Signals(number).name
+    if found := deaf(folder):
+        _say(f"{name}: no process has heard it for {_DEAF_SECONDS:g} s: all wait for each other, and end")
+        for process in found:
+            os.kill(process, signal.SIGKILL)
+    else:
+        _say(f"{name}: waiting for the last step and a checkpoint, for {_LAST_STEP_SECONDS} s at most")
+
+
+def _say(text: str) -> None:
+    print(f"neumo: {text}", file=sys.stderr, flush=True)
 
 
 def _run(command: Sequence[str], how: Launch) -> int:
