@@ -22,7 +22,7 @@ from neumo.graph.yaml import load_recipe
 from neumo.types import PortError, Vocab
 
 from .test_conformer import load as encoder_of
-from .transducer_toys import ABC, Spelled, networks, recognising, training
+from .transducer_toys import ABC, Voiced, networks, recognising, training
 
 DURATIONS = (0, 1, 2, 3, 4)
 
@@ -170,7 +170,7 @@ def test_a_model_file_has_the_weights_under_their_names(tmp_path):
 
 
 def test_what_does_not_fit_is_refused():
-    batch = Spelled()()
+    batch = Voiced()()
     prediction, joint = networks()
     with pytest.raises(PortError, match="width"):
         joint(encoded=batch.encoded, predictor=PredictionNetwork(ABC, width=13)().predictor)

@@ -22,7 +22,7 @@ def networks(width=WIDTH, durations=(), vocab=ABC, **more):
 
 
 @dataclass(frozen=True)
-class Spelled(DataLayer):
+class Voiced(DataLayer):
     """Words of 1 to 4 labels, two or three noisy frames each."""
 
     words: int = 96
@@ -40,10 +40,10 @@ class Spelled(DataLayer):
         )
 
     def open(self, seed: int) -> Any:
-        return SpelledSource(self)
+        return VoicedSource(self)
 
 
-class SpelledSource:
+class VoicedSource:
     def __init__(self, spec):
         self.spec = spec
 
@@ -87,7 +87,7 @@ class SpelledSource:
 
 
 def training(prediction, joint, loss, data=None):
-    batch = (data or Spelled())()
+    batch = (data or Voiced())()
     lattice = joint(encoded=batch.encoded, predictor=prediction().predictor).lattice
     found = loss(
         lattice=lattice, lattice_len=batch.encoded_len, targets=batch.text, targets_len=batch.text_len
@@ -96,7 +96,7 @@ def training(prediction, joint, loss, data=None):
 
 
 def recognising(prediction, joint, decoder, data=None):
-    batch = (data or Spelled())()
+    batch = (data or Voiced())()
     lattice = joint(encoded=batch.encoded, predictor=prediction().predictor).lattice
     heard = decoder(lattice=lattice, lattice_len=batch.encoded_len)
     rate = CharErrorRate(ABC)(

@@ -9,16 +9,16 @@ import pytest
 from neumo.asr import TDTLoss, TransducerGreedy
 from neumo.engine import DDP, FSDP, Adam, NeuralFactory
 
-from ..asr.transducer_toys import ABC, Spelled, networks, recognising, training
+from ..asr.transducer_toys import ABC, Voiced, networks, recognising, training
 from .launch import run
 
 
 def trained(strategy: Any = None) -> dict[str, Any]:
     prediction, joint = networks(durations=(0, 1, 2))
     factory = NeuralFactory(device="cpu", seed=3, progress=False, strategy=strategy)
-    graph = training(prediction, joint, TDTLoss(ABC, durations=(0, 1, 2)), Spelled(words=24, batch_size=4))
+    graph = training(prediction, joint, TDTLoss(ABC, durations=(0, 1, 2)), Voiced(words=24, batch_size=4))
     found = factory.train(graph, max_steps=4, batches_per_step=2, optimizer=Adam(lr=0.05))
-    test = recognising(prediction, joint, TransducerGreedy(ABC), Spelled(words=8, batch_size=4))
+    test = recognising(prediction, joint, TransducerGreedy(ABC), Voiced(words=8, batch_size=4))
     return {"losses": found.losses, "cer": factory.evaluate(test)["cer"]}
 
 
