@@ -192,7 +192,9 @@ def test_variables_of_a_launcher_that_cannot_be_meant_are_refused_at_once(
         "MASTER_PORT": "29511",
     }
     for name, value in {**whole, **changes}.items():
-        if value is not None:
+        if value is None:
+            monkeypatch.delenv(name, raising=False)
+        else:
             monkeypatch.setenv(name, value)
     result = train(capsys, toy, tmp_path / "run")
     assert (result.code, result.out) == (2, "")
