@@ -66,7 +66,7 @@ def place(folder, name):
 
 @pytest.mark.parametrize("name", BAD)
 def test_every_kind_of_failure_is_one_kind_of_error(tmp_path, name):
-    """B10, B14: one exception family that names path, line and reason."""
+    """One exception family that names path, line and reason."""
     path = place(tmp_path, name)
     with pytest.raises(DataError) as caught:
         read_audio(path, where="train.jsonl:7")
@@ -76,7 +76,7 @@ def test_every_kind_of_failure_is_one_kind_of_error(tmp_path, name):
 
 
 def test_a_file_that_may_not_be_read_is_the_same_kind_of_error(tmp_path, monkeypatch):
-    """B10: permission (root may read everything, so the system's answer is imitated)."""
+    """Permission (root may read everything, so the system's answer is imitated)."""
     path = tmp_path / "a.wav"
     path.write_bytes(WAV)
 
@@ -123,7 +123,7 @@ def read_epoch(source, epoch):
 
 
 def test_bad_recordings_are_remembered_across_epochs(tmp_path, manifest, monkeypatch):
-    """B10, B14: a file that is deleted after epoch 1 is tried once more, then never again."""
+    """A file that is deleted after epoch 1 is tried once more, then never again."""
     source = SpeechSource(manifest, on_bad="skip")
     assert all(read_epoch(source, 0))
     order = source.batches(2)
@@ -154,7 +154,7 @@ def test_bad_recordings_are_remembered_across_epochs(tmp_path, manifest, monkeyp
 
 
 def test_a_run_ends_only_above_the_set_share(tmp_path, manifest):
-    """B14: a budget for bad files, 10 % by default."""
+    """A budget for bad files, 10 % by default."""
     for n in range(3):
         (tmp_path / f"{n}.wav").write_bytes(BAD["cut.wav"])
     source = SpeechSource(manifest, on_bad="skip")
@@ -194,7 +194,7 @@ def _read_in_worker(source, index):
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_what_a_worker_finds_is_known_to_all(tmp_path, manifest, method):
-    """B10: the quarantine list crosses process borders."""
+    """The quarantine list crosses process borders."""
     source = SpeechSource(manifest, on_bad="skip")
     (tmp_path / "3.wav").unlink()
     worker = multiprocessing.get_context(method).Process(target=_read_in_worker, args=(source, 3))

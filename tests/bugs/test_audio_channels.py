@@ -21,7 +21,7 @@ def write_manifest(folder, lines):
 
 
 def test_one_stereo_file_among_mono_ones_is_named(tmp_path):
-    """B02: path, line, channels, expected."""
+    """Path, line, channels, expected."""
     for n in range(10):
         soundfile.write(tmp_path / f"{n}.wav", steps(1), 16000)
     soundfile.write(tmp_path / "stereo.wav", steps(2), 16000)
@@ -35,7 +35,7 @@ def test_one_stereo_file_among_mono_ones_is_named(tmp_path):
 
 
 def test_the_policy_is_explicit_and_the_line_goes_before_it(tmp_path):
-    """B03: 8 channels; mix, first, a number, and the field `channel` of a line."""
+    """8 channels; mix, first, a number, and the field `channel` of a line."""
     soundfile.write(tmp_path / "8.wav", steps(8), 16000, subtype="FLOAT")
 
     def first_sample(line=None, **policy):
@@ -56,7 +56,7 @@ def test_the_policy_is_explicit_and_the_line_goes_before_it(tmp_path):
 
 
 def test_a_channel_that_is_not_there_is_refused_for_mono_too():
-    """B03: never implicit."""
+    """Never implicit."""
     file = io.BytesIO()
     soundfile.write(file, steps(1), 16000, format="WAV")
     with pytest.raises(DataError, match="no channel 1: it has 1 channel, number 0"):

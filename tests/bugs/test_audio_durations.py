@@ -15,7 +15,7 @@ def mp3(tmp_path):
 
 
 def test_decoded_truth_wins_and_mismatches_are_summarised(mp3):
-    """B07: a manifest that is off by 60 ms, 600 ms and a factor of two."""
+    """A manifest that is off by 60 ms, 600 ms and a factor of two."""
     true = read_audio(mp3).seconds
     lines = [{"audio_filepath": str(mp3), "duration": d} for d in (true + 0.06, true + 0.6, 2 * true)]
     source = SpeechSource(lines, check="files")
@@ -31,7 +31,7 @@ def test_decoded_truth_wins_and_mismatches_are_summarised(mp3):
 @pytest.mark.parametrize(("kind", "subtype"), [("MP3", "MPEG_LAYER_III"), ("OGG", "VORBIS"), ("OGG", "OPUS")])
 @pytest.mark.parametrize("rate", [8000, 16000, 22050, 44100])
 def test_lossy_formats_stay_within_the_one_tolerance(kind, subtype, rate):
-    """B07: encoder delay is covered, so sound recordings are never called damaged."""
+    """Encoder delay is covered, so sound recordings are never called damaged."""
     if subtype == "OPUS" and rate % 8000:
         pytest.skip("Opus has rates of 8, 12, 16, 24 and 48 kHz only")
     file = io.BytesIO()

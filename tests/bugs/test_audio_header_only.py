@@ -23,7 +23,7 @@ def manifest_of(folder, good=19):
 
 
 def test_a_header_without_samples_is_named_with_file_and_line(tmp_path):
-    """B01: a 44-byte WAV whose manifest says 3.2 s."""
+    """A 44-byte WAV whose manifest says 3.2 s."""
     assert len(HEADER) == 44
     with pytest.raises(DataError) as caught:
         SpeechSource(manifest_of(tmp_path))
@@ -34,7 +34,7 @@ def test_a_header_without_samples_is_named_with_file_and_line(tmp_path):
 
 
 def test_a_header_without_samples_is_skipped_and_counted_by_policy(tmp_path):
-    """B01: the data report counts it and names it."""
+    """The data report counts it and names it."""
     source = SpeechSource(manifest_of(tmp_path), on_bad="skip")
     assert len(source) == 19
     (dropped,) = source.report().dropped
@@ -45,7 +45,7 @@ def test_a_header_without_samples_is_skipped_and_counted_by_policy(tmp_path):
 
 @pytest.mark.parametrize("read", [read_audio, audio_info])
 def test_a_recorder_that_did_not_close_its_file_is_told_from_an_empty_one(read):
-    """B01: data size 0, yet samples follow."""
+    """Data size 0, yet samples follow."""
     with pytest.raises(DataError, match="did not close the file"):
         read(HEADER + bytes(2000))
 

@@ -1,4 +1,4 @@
-"""Recordings of all kinds through train, evaluate and transcribe, not the reader alone (B01 to B15)."""
+"""Recordings of all kinds through train, evaluate and transcribe, not the reader alone."""
 
 import json
 

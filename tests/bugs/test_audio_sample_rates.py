@@ -21,7 +21,7 @@ def lines(tmp_path):
 
 
 def test_resampling_is_reported_with_counts_per_rate(lines):
-    """B04: 8, 16, 44.1 and 48 kHz in one manifest; the report knows before anything is decoded."""
+    """8, 16, 44.1 and 48 kHz in one manifest; the report knows before anything is decoded."""
     source = SpeechSource(lines * 2, rate=16000)
     report = source.report()
     assert report.rates == dict.fromkeys(RATES, 2)
@@ -39,7 +39,7 @@ def test_resampled_audio_is_the_same_tone_with_the_exact_length(lines):
 
 
 def test_strict_mode_lists_every_file_of_another_rate(lines):
-    """B04: on_rate="refuse"."""
+    """With on_rate="refuse"."""
     with pytest.raises(DataError) as caught:
         SpeechSource(lines, rate=16000, on_rate="refuse")
     assert "3 of 4 recordings" in caught.value.what

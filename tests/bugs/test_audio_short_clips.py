@@ -19,7 +19,7 @@ def encoded(count, rate, kind):
 @pytest.mark.parametrize("rate", [8000, 16000, 44100, 48000])
 @pytest.mark.parametrize("count", COUNTS)
 def test_very_short_clips_are_read_and_never_become_nothing(count, rate, kind):
-    """B15: 1, 10, 100, 399 samples, also through resampling."""
+    """1, 10, 100, 399 samples, also through resampling."""
     wave = read_audio(encoded(count, rate, kind), rate=16000)
     assert len(wave.samples) >= 1
     if kind in ("WAV", "FLAC"):
@@ -28,7 +28,7 @@ def test_very_short_clips_are_read_and_never_become_nothing(count, rate, kind):
 
 
 def test_short_clips_make_batches_and_are_dropped_by_name(tmp_path):
-    """B15: no crash without a filter; with one, they are counted."""
+    """No crash without a filter; with one, they are counted."""
     lines = []
     for count in COUNTS:
         (tmp_path / f"{count}.wav").write_bytes(encoded(count, 16000, "WAV"))

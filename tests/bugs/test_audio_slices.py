@@ -37,7 +37,7 @@ WHOLE = {pair: read_audio(blob).samples for pair, blob in FILES.items()}
 @settings(max_examples=25, deadline=None)
 @given(start=st.integers(0, 3 * RATE - 1), count=st.integers(1, 2 * RATE))
 def test_a_slice_is_exactly_that_part_of_the_whole(pair, start, count):
-    """B09: the requested duration is always honoured, sample by sample."""
+    """The requested duration is always honoured, sample by sample."""
     wave = read_audio(FILES[pair], offset=start / RATE, duration=count / RATE)
     expected = WHOLE[pair][start : start + count]
     assert len(wave.samples) == len(expected)
@@ -45,7 +45,7 @@ def test_a_slice_is_exactly_that_part_of_the_whole(pair, start, count):
 
 
 def test_a_slice_of_a_long_recording_is_read_with_its_length(tmp_path):
-    """B09: 0 to 4.948 s of 48.9 s, also when a transform is applied and the rate changes."""
+    """0 to 4.948 s of 48.9 s, also when a transform is applied and the rate changes."""
     soundfile.write(tmp_path / "long.wav", np.zeros(int(48.9 * 22050), np.float32), 22050)
     line = {"audio_filepath": str(tmp_path / "long.wav"), "offset": 0, "duration": 4.948}
     source = SpeechSource([line], perturb=lambda samples, rate, rng: samples + 0.1)

@@ -33,7 +33,7 @@ def riff(tag, payload):
 
 
 def test_mpeg_layer_3_inside_of_wav_is_read():
-    """B12: RIFF format tag 0x55."""
+    """RIFF format tag 0x55."""
     mp3 = encoded("MP3")
     assert np.array_equal(read_audio(riff(0x55, mp3)).samples, read_audio(mp3).samples)
 
@@ -41,7 +41,7 @@ def test_mpeg_layer_3_inside_of_wav_is_read():
 @pytest.mark.parametrize("kind", ["MP3", "FLAC", "OGG", "WAV", "AIFF"])
 @pytest.mark.parametrize("name", ["a.wav", "a.mp3", "a.raw", "a.txt", "a"])
 def test_the_bytes_count_and_not_the_name(tmp_path, kind, name):
-    """B12: mp3 bytes as a.wav."""
+    """MP3 bytes as a.wav."""
     blob = encoded(kind)
     (tmp_path / name).write_bytes(blob)
     assert np.array_equal(read_audio(tmp_path / name).samples, read_audio(blob).samples)
@@ -49,7 +49,7 @@ def test_the_bytes_count_and_not_the_name(tmp_path, kind, name):
 
 @pytest.mark.parametrize("kind", ["MP3", "FLAC", "OGG", "WAV"])
 def test_open_files_without_a_name_are_read(kind):
-    """B12: wav bytes in a BytesIO, in whichever position it stands."""
+    """WAV bytes in a BytesIO, in whichever position it stands."""
     blob = encoded(kind)
     file = io.BytesIO(blob)
     file.seek(7)
@@ -70,7 +70,7 @@ def test_a_pipe_is_read(tmp_path):
     ("tag", "name"), [(0x00FF, "AAC"), (0x0161, "Windows Media Audio"), (0x1234, "format tag 0x1234")]
 )
 def test_an_error_names_the_real_format(tag, name):
-    """B12: name the real format in the error."""
+    """Name the real format in the error."""
     with pytest.raises(DataError) as caught:
         read_audio(riff(tag, bytes(1000)))
     assert f"is WAV holding {name}, which cannot be decoded" in caught.value.what

@@ -51,7 +51,7 @@ CASES = [(1, 8), (1, 16), (1, 24), (1, 32), (3, 32), (3, 64)]
 @pytest.mark.parametrize("extensible", [False, True], ids=["plain", "extensible"])
 @pytest.mark.parametrize(("tag", "bits"), CASES)
 def test_hand_written_headers_of_every_kind_are_read(tag, bits, extensible):
-    """B13: PCM 8/16/24/32, float 32/64, each also as WAVE_FORMAT_EXTENSIBLE."""
+    """PCM 8/16/24/32, float 32/64, each also as WAVE_FORMAT_EXTENSIBLE."""
     wave = read_audio(wav(fmt(tag, bits, extensible=extensible), samples(tag, bits)))
     error = 2.0 ** (1 - bits) if tag == 1 else 1e-7
     assert wave.rate == 16000
@@ -59,7 +59,7 @@ def test_hand_written_headers_of_every_kind_are_read(tag, bits, extensible):
 
 
 def test_rf64_is_read():
-    """B13: the size of the data stands in the ds64 chunk."""
+    """The size of the data stands in the ds64 chunk."""
     wave = read_audio(rf64(fmt(1, 16), pcm(16)))
     assert wave.format == "RF64"
     assert len(wave.samples) == 1000

@@ -16,7 +16,7 @@ TONE = (0.5 * np.sin(2 * np.pi * 440 * np.arange(8000) / 16000)).astype(np.float
     [("WAV", "PCM_16", 1e-4), ("WAV", "PCM_24", 1e-6), ("WAV", "FLOAT", 0), ("FLAC", "PCM_16", 1e-4)],
 )
 def test_wav_and_flac_need_no_outside_program(tmp_path, monkeypatch, kind, subtype, error):
-    """A08: the PATH has no ffmpeg and torchcodec cannot be imported."""
+    """The PATH has no ffmpeg and torchcodec cannot be imported."""
     monkeypatch.setenv("PATH", str(tmp_path))
     for module in ("torchcodec", "torchaudio", "av"):
         monkeypatch.setitem(sys.modules, module, None)
@@ -27,7 +27,7 @@ def test_wav_and_flac_need_no_outside_program(tmp_path, monkeypatch, kind, subty
 
 
 def test_arrays_never_import_an_audio_library():
-    """A08: samples that are already in memory need neither soundfile nor soxr."""
+    """Samples that are already in memory need neither soundfile nor soxr."""
     code = (
         "import sys, numpy as np\n"
         "from neumo.data import audio_from_array\n"

@@ -26,7 +26,7 @@ def deaf(monkeypatch, kinds):
 
 
 def test_a_second_decoder_is_tried(mp3, monkeypatch):
-    """B11: nothing as float32, all of it as float64."""
+    """Nothing as float32, all of it as float64."""
     expected = read_audio(mp3).samples
     deaf(monkeypatch, {"float32"})
     samples = read_audio(mp3).samples
@@ -35,7 +35,7 @@ def test_a_second_decoder_is_tried(mp3, monkeypatch):
 
 
 def test_zero_samples_from_a_file_that_has_some_is_an_error(mp3, monkeypatch):
-    """B11: both decoders give nothing."""
+    """Both decoders give nothing."""
     deaf(monkeypatch, {"float32", "float64"})
     with pytest.raises(DataError, match=r"no samples could be decoded from .* \(MP3\)"):
         read_audio(mp3)

@@ -1,4 +1,4 @@
-"""Beam search with a language model needed a C++ build that failed; only an import error was seen (A05)."""
+"""Beam search with a language model needed a C++ build that failed; only an import error was seen."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Beam search without any language model still asked for the file of one (A06)."""
+"""Beam search without any language model still asked for the file of one."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""An infinite CTC loss became nan gradients and the run never recovered; others hid it as zero (D01)."""
+"""An infinite CTC loss became nan gradients and the run never recovered; others hid it as zero."""
 
 import copy
 

@@ -5,7 +5,7 @@ from neumo.types import Vocab
 
 
 def test_an_empty_reference_counts_insertions_and_is_flagged():
-    """H01: 'uh' that a normaliser made empty, both empty, empty hypothesis."""
+    """'uh' that a normaliser made empty, both empty, empty hypothesis."""
     errors = CorpusErrors("word")
     errors.add("", "uh")
     errors.add("", "")
@@ -20,7 +20,7 @@ def test_an_empty_reference_counts_insertions_and_is_flagged():
 
 
 def test_the_corpus_rate_is_always_a_finite_number():
-    """H01: nothing to recognise at all."""
+    """Nothing to recognise at all."""
     assert word_error_rate([], []) == 0.0
     assert word_error_rate([""], [""]) == 0.0
     assert word_error_rate([""], ["one two"]) == 2.0
@@ -35,7 +35,7 @@ def test_a_text_that_normalises_to_nothing_is_an_empty_reference():
 
 
 def test_one_empty_output_among_a_hundred_is_scored_as_deletions():
-    """H02: the evaluation goes on."""
+    """The evaluation goes on."""
     errors = CorpusErrors("word")
     for n in range(100):
         errors.add("one two", "" if n == 50 else "one two")
@@ -44,7 +44,7 @@ def test_one_empty_output_among_a_hundred_is_scored_as_deletions():
 
 
 def test_empty_batches_of_ids_are_fine():
-    """H02: a batch whose hypotheses have no ids at all."""
+    """A batch whose hypotheses have no ids at all."""
     metric = WordErrorRate(Vocab.english()).start()
     metric.update(hypothesis=[[], []], hypothesis_len=[0, 0], reference=[[1], [0]], reference_len=[1, 0])
     assert metric.result()["deletions"] == 1

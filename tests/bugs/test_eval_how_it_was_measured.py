@@ -14,7 +14,7 @@ PAIRS = [("DON'T STOP", "dont stop"), ("don't", "dont"), ("a hot dog", "a hotdog
 
 
 def test_every_rate_comes_with_normaliser_and_version():
-    """H03: the evaluation path is published with the figure."""
+    """The evaluation path is published with the figure."""
     raw, basic = scored(PAIRS), scored(PAIRS, normaliser="basic")
     assert raw.text().endswith("normaliser none-1)")
     assert basic.text().endswith("normaliser basic-1)")
@@ -24,14 +24,14 @@ def test_every_rate_comes_with_normaliser_and_version():
 
 
 def test_top_substitutions_are_shown():
-    """H03: apostrophes."""
+    """Apostrophes."""
     errors = scored([*PAIRS, ("don't", "dont")])
     assert errors.top_substitutions(1) == [("don't", "dont", 2)]
     assert errors.top_deletions() == [("dog", 1)]
 
 
 def test_errors_of_writing_are_told_from_errors_of_hearing():
-    """H03: apostrophes, uppercase, compound words."""
+    """Apostrophes, uppercase, compound words."""
     assert scored(PAIRS).notes() == [
         "1 of 5 substitutions differ only in case",
         "2 of 5 substitutions differ only in punctuation",

@@ -1,4 +1,4 @@
-"""Filters counted other lengths than the model, and some short cuts still ended the process (C08).
+"""Filters counted other lengths than the model, and some short cuts still ended the process.
 
 What is left out before a training is what the encoder, run on it, has too few frames for: for each encoder
 and durations from 0.05 to 0.30 s in steps of 10 ms.

@@ -22,7 +22,7 @@ def manifest(tmp_path):
 
 
 def test_a_filter_reports_count_hours_reason_and_the_list(manifest, tmp_path):
-    """C07: a manifest of which 10 % exceed the maximal length."""
+    """A manifest of which 10 % exceed the maximal length."""
     source = SpeechSource(manifest, max_duration=2.0)
     report = source.report()
     (dropped,) = report.dropped
@@ -46,7 +46,7 @@ def test_dropped_items_are_in_no_batch_and_the_others_keep_their_index(manifest)
 
 
 def test_a_model_may_leave_out_what_it_cannot_use(manifest):
-    """C08: the filter asks the model for its output length, here one frame every 320 samples."""
+    """The filter asks the model for its output length, here one frame every 320 samples."""
     source = SpeechSource(manifest, vocab=Vocab.english())
     frames = source.frames // 320
     too_short = [i for i in source.indices if frames[i] < 30 * source.text_lengths[i]]
@@ -58,7 +58,7 @@ def test_a_model_may_leave_out_what_it_cannot_use(manifest):
 
 @pytest.mark.parametrize("samples", range(800, 4801, 160))
 def test_the_frames_that_a_model_is_asked_about_are_those_it_will_get(tmp_path, samples):
-    """C08: durations from 0.05 to 0.30 s in steps of 10 ms."""
+    """Durations from 0.05 to 0.30 s in steps of 10 ms."""
     soundfile.write(tmp_path / "a.wav", np.zeros(samples, np.int16), 16000)
     source = SpeechSource([{"audio_filepath": str(tmp_path / "a.wav"), "duration": samples / 16000}])
     assert source.frames[0] == len(source.item(0, 0)["audio"]) == samples
@@ -73,7 +73,7 @@ def test_nothing_left_is_an_error_that_says_why(manifest):
 
 
 def test_every_filter_says_what_it_left_out_and_they_add_up(manifest, tmp_path):
-    """C07: 40,000 of 359,000 utterances went without a word; here duration, text, model and bad files."""
+    """40,000 of 359,000 utterances went without a word; here duration, text, model and bad files."""
     lines = [json.loads(line) for line in manifest.read_text().splitlines()]
     lines[1]["text"], lines[2]["audio_filepath"], lines[3]["duration"] = "été", "gone.wav", 0.5
     manifest.write_text("\n".join(map(json.dumps, lines)))

@@ -1,4 +1,4 @@
-"""What users met before anything ran: pins, platforms, missing packages, imports, compilers (A01-A05)."""
+"""What users met before anything ran: pins, platforms, missing packages, imports, compilers."""
 
 import importlib.metadata
 import os
@@ -39,7 +39,7 @@ def python(code: str, *blocked: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-# --- A01: pins
+# --- pins
 
 
 def test_no_dependency_of_users_has_an_upper_bound():
@@ -70,7 +70,7 @@ def test_all_is_every_extra_for_users_but_the_trackers():
     assert names == ["tensorboard", "wandb", "mlflow"]
 
 
-# --- A02: platforms
+# --- platforms
 
 
 def test_every_module_is_imported_without_what_windows_lacks():
@@ -95,7 +95,7 @@ def test_no_module_names_what_windows_lacks_at_its_top():
         assert not unguarded.search(file.read_text(encoding="utf-8")), file
 
 
-# --- A03: missing packages
+# --- missing packages
 
 
 def command(*words: str) -> str:
@@ -184,7 +184,7 @@ def wav(rate: int = 16000) -> bytes:
     return file.getvalue()
 
 
-# --- A04: import time
+# --- import time
 
 
 @pytest.mark.parametrize("words", [["--help"], *([verb, "--help"] for verb in VERBS)])
@@ -202,7 +202,7 @@ def test_importing_the_package_loads_no_framework():
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
-# --- A05: compilers
+# --- compilers
 
 
 def test_nothing_in_the_package_is_compiled():

@@ -39,7 +39,7 @@ def cut(**changes):
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.json", "x.txt", "x"])
 def test_the_content_decides_and_not_the_extension(tmp_path, name):
-    """C04: our lines and lhotse cuts under any name."""
+    """Our lines and lhotse cuts under any name."""
     (tmp_path / name).write_text(json.dumps(LINE) + "\n")
     assert read_manifest(tmp_path / name)[0].duration == 2.0
     (tmp_path / name).write_text(json.dumps(cut()) + "\n")

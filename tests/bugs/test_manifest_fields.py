@@ -12,7 +12,7 @@ def reason_for(line, **options):
 
 
 def test_a_misspelt_key_gets_the_nearest_accepted_one():
-    """C03: audio_filename."""
+    """Audio_filename."""
     reason = reason_for({"audio_filename": "a.wav", "text": "yes"})
     assert reason == (
         "no audio_filepath; the key 'audio_filename' is not known, did you mean 'audio_filepath'?"
@@ -24,7 +24,7 @@ def test_a_misspelt_key_gets_the_nearest_accepted_one():
 @pytest.mark.parametrize("audio", ["audio_filepath", "audio", "audio_path", "wav", "path"])
 @pytest.mark.parametrize("text", ["text", "transcript", "transcription", "sentence"])
 def test_common_aliases_are_read(audio, text):
-    """C03: wav, path, transcript."""
+    """Wav, path, transcript."""
     (entry,) = Manifest.of([{audio: "a.wav", text: "yes"}], needs_text=True)
     assert (entry.audio_filepath, entry.text, entry.extra) == ("a.wav", "yes", {})
 

@@ -22,7 +22,7 @@ def problems_of(path, **options):
 
 
 def test_a_byte_order_mark_crlf_and_blank_lines_are_fine(tmp_path):
-    """C01: and lines keep the numbers that an editor shows."""
+    """And lines keep the numbers that an editor shows."""
     path = write(tmp_path, b"\xef\xbb\xbf" + f"{LINE}\r\n\r\n  \t\r\n{LINE}\r\n".encode())
     manifest = read_manifest(path)
     assert [entry.where for entry in manifest] == [f"{path}:1", f"{path}:4"]
@@ -30,7 +30,7 @@ def test_a_byte_order_mark_crlf_and_blank_lines_are_fine(tmp_path):
 
 
 def test_all_bad_lines_are_reported_together(tmp_path):
-    """C01: trailing commas, and whatever else; good lines in between do not matter."""
+    """Trailing commas, and whatever else; good lines in between do not matter."""
     lines = [
         LINE,
         LINE + ",",
@@ -72,7 +72,7 @@ def test_the_first_twenty_are_shown_and_the_rest_counted(tmp_path):
 
 
 def test_two_objects_on_a_line_are_shown_with_column_and_snippet(tmp_path):
-    """C02: file:line:column and the snippet with a caret."""
+    """File:line:column and the snippet with a caret."""
     path = write(tmp_path, f"{LINE}\n{LINE}{LINE}\n")
     assert problems_of(path) == [(f"2:{len(LINE) + 1}", "a second object on the line")]
     with pytest.raises(DataError) as caught:
@@ -82,7 +82,7 @@ def test_two_objects_on_a_line_are_shown_with_column_and_snippet(tmp_path):
 
 
 def test_a_pretty_printed_object_is_one_problem_with_its_lines(tmp_path):
-    """C02: not one problem per line."""
+    """Not one problem per line."""
     pretty = json.dumps(json.loads(LINE), indent=2)
     path = write(tmp_path, f"{LINE}\n{pretty}\n{LINE}\n{pretty}")
     reasons = [reason for _, reason in problems_of(path)]
@@ -93,7 +93,7 @@ def test_a_pretty_printed_object_is_one_problem_with_its_lines(tmp_path):
 
 @pytest.mark.parametrize("indent", [None, 1])
 def test_a_json_array_is_read(tmp_path, indent):
-    """C02: it is told by its first character."""
+    """It is told by its first character."""
     content = json.dumps(
         [json.loads(LINE), {"wav": "ü.wav", "text": "ja"}], indent=indent, ensure_ascii=False
     )

@@ -31,7 +31,7 @@ def write_sound(path):
     ],
 )
 def test_relative_paths_belong_to_the_manifest(tmp_path, monkeypatch, written):
-    """C05: in another working directory; both separators; spaces."""
+    """In another working directory; both separators; spaces."""
     write_sound(tmp_path / "clips" / "a b.wav")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
@@ -42,7 +42,7 @@ def test_relative_paths_belong_to_the_manifest(tmp_path, monkeypatch, written):
 
 
 def test_tilde_is_the_home_folder(tmp_path, monkeypatch):
-    """C05: in the manifest, and for the manifest itself."""
+    """In the manifest, and for the manifest itself."""
     monkeypatch.setenv("HOME", str(tmp_path))
     write_sound(tmp_path / "clips" / "a.wav")
     manifest_in(tmp_path, "~/clips/a.wav")
@@ -52,7 +52,7 @@ def test_tilde_is_the_home_folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize("on_disk", ["NFC", "NFD"])
 @pytest.mark.parametrize("written", ["NFC", "NFD"])
 def test_unicode_names_are_found_in_either_form(tmp_path, on_disk, written):
-    """C05: accents as one character or as two."""
+    """Accents as one character or as two."""
     name = "ä/Şarkı é.wav"
     write_sound(tmp_path / unicodedata.normalize(on_disk, name))
     source = SpeechSource(manifest_in(tmp_path, unicodedata.normalize(written, name)))

@@ -23,7 +23,7 @@ def lines(tmp_path):
 
 
 def test_every_unknown_character_is_listed_before_training(lines):
-    """C11: uppercase, e-acute, digits, emoji, curly quotes."""
+    """Uppercase, e-acute, digits, emoji, curly quotes."""
     with pytest.raises(DataError) as caught:
         SpeechSource(lines, vocab=Vocab.english())
     error = caught.value
@@ -43,7 +43,7 @@ def test_every_unknown_character_is_listed_before_training(lines):
 
 
 def test_dropping_stops_above_a_threshold(lines):
-    """C11: 5 of 20 texts are more than a tenth."""
+    """5 of 20 texts are more than a tenth."""
     with pytest.raises(DataError, match="max_unknown_share allows 10%"):
         SpeechSource(lines, vocab=Vocab.english(), on_unknown="drop_utterance")
 
@@ -59,7 +59,7 @@ def test_dropped_utterances_and_characters_are_counted(lines):
 
 
 def test_a_case_mismatch_is_said():
-    """C13: an upper-case vocabulary and lower-case texts."""
+    """An upper-case vocabulary and lower-case texts."""
     coverage = measure_coverage(["hello world", "yes"], Vocab(" ABCDEFGHIJKLMNOPQRSTUVWXYZ'"))
     assert coverage.share == 1.0
     assert coverage.hints == (
@@ -70,7 +70,7 @@ def test_a_case_mismatch_is_said():
 @pytest.mark.parametrize(("vocab_form", "text_form"), [("NFC", "NFD"), ("NFD", "NFC")])
 @pytest.mark.parametrize("text", ["tiếng việt", "école"])
 def test_unicode_forms_are_told_apart(text, vocab_form, text_form):
-    """C12: NFC against NFD, never rewritten in silence."""
+    """NFC against NFD, never rewritten in silence."""
     vocab = Vocab(list(dict.fromkeys(unicodedata.normalize(vocab_form, text))))
     coverage = measure_coverage([unicodedata.normalize(text_form, text)], vocab)
     assert not coverage.complete
@@ -79,7 +79,7 @@ def test_unicode_forms_are_told_apart(text, vocab_form, text_form):
 
 
 def test_texts_come_back_from_their_ids():
-    """C12: Arabic with harakat, and a text that its ids do not give back."""
+    """Arabic with harakat, and a text that its ids do not give back."""
     arabic = "السَّلَامُ عَلَيْكُمْ"
     assert measure_coverage([arabic], Vocab(list(dict.fromkeys(arabic)))).altered == ()
     swallowed = Vocab("abc", pad="c")
@@ -110,7 +110,7 @@ def rewriting_model(texts, size):
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
 @pytest.mark.parametrize(("texts", "size"), [(VIETNAMESE, 60), (ARABIC, 46)], ids=["vietnamese", "arabic"])
 def test_our_pieces_give_every_text_back(texts, size, form, kind):
-    """C12: nothing is stripped or rewritten but by the policy that stands with the vocabulary."""
+    """Nothing is stripped or rewritten but by the policy that stands with the vocabulary."""
     pytest.importorskip("sentencepiece")
     texts = [unicodedata.normalize(form, text) for text in texts]
     characters = len(set("".join(texts)) - {" "})
@@ -125,7 +125,7 @@ def test_our_pieces_give_every_text_back(texts, size, form, kind):
 
 
 def test_a_model_that_rewrites_texts_is_found_out(tmp_path, capsys):
-    """C12: round trip text, ids, text over the whole manifest."""
+    """Round trip text, ids, text over the whole manifest."""
     vocab = rewriting_model(VIETNAMESE, 60)
     found = measure_coverage(["đường phố hà nội", "Đường phố Hà Nội"], vocab)
     assert found.altered == (1,)  # its capitals do not come back
@@ -142,7 +142,7 @@ def test_a_model_that_rewrites_texts_is_found_out(tmp_path, capsys):
 
 
 def test_too_few_labels_for_the_characters_are_said():
-    """C12: 10,878 characters were accepted with a vocabulary of 1024."""
+    """10,878 characters were accepted with a vocabulary of 1024."""
     texts = [chr(0x4E00 + n) + chr(0x4E00 + n // 2) for n in range(2000)]
     learned = learn_vocab(texts, "char", 1024)
     assert "the texts have 2000 different characters, more than the 1024 labels" in learned.warnings
@@ -151,7 +151,7 @@ def test_too_few_labels_for_the_characters_are_said():
 
 @pytest.mark.parametrize("case", ["upper", "lower"])
 def test_a_case_mismatch_with_pieces_is_said(case):
-    """C13: capitals in the vocabulary, small letters in the manifest: 100 % errors and no message."""
+    """Capitals in the vocabulary, small letters in the manifest: 100 % errors and no message."""
     pytest.importorskip("sentencepiece")
     texts = ["HELLO WORLD", "YES OR NO", "NEVER MIND"] * 10
     given = {"upper": texts, "lower": [text.lower() for text in texts]}

@@ -1,4 +1,4 @@
-"""Padding changed the accuracy: one batch size gave another word error rate than the next (D06).
+"""Padding changed the accuracy: one batch size gave another word error rate than the next.
 
 What an utterance is turned into must not depend on what else is in its batch.
 """

@@ -1,4 +1,4 @@
-"""Batches that did not fit into memory were the user's to find out (E01): the budget bounds them."""
+"""Batches that did not fit into memory were the user's to find out: the budget bounds them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clips shorter than a window ended the process (B15); filters counted other lengths than the model (C08)."""
+"""Clips shorter than a window ended the process; filters counted other lengths than the model."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Silence ended in `max()` of an empty sequence, or in invented sentences (E03, E04)."""
+"""Silence ended in `max()` of an empty sequence, or in invented sentences."""
 
 import json
 

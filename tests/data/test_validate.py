@@ -205,7 +205,7 @@ def test_json_has_every_finding(folder, capsys):
 
 
 def test_a_recipe_says_how_many_frames_there_are(folder, capsys):
-    """C08: the filter asks the model, here through the sizes in its types."""
+    """The filter asks the model, here through the sizes in its types."""
     (folder / "r.yaml").write_text(RECIPE)
     seconds = [0.05 + n / 100 for n in range(26)]
     for n, each in enumerate(seconds):
