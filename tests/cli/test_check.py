@@ -56,10 +56,14 @@ def test_overrides_change_the_recipe(capsys: pytest.CaptureFixture[str]) -> None
     assert "did you mean 'n_mels'?" in field.err
 
 
+# Their vocabularies are made from the corpus first; tests/examples makes small ones.
+WITHOUT_LABELS = ("asr_aishell", "asr_librispeech_fastconformer")
+
+
 @pytest.mark.parametrize(
     "recipe",
     [
-        *sorted(ROOT.glob("examples/*/recipe*.yaml")),
+        *sorted(p for p in ROOT.glob("examples/*/recipe*.yaml") if p.parent.name not in WITHOUT_LABELS),
         *sorted(ROOT.glob("src/neumo/*/recipes/*.yaml")),
         RIGHT,
     ],

@@ -72,7 +72,7 @@ def test_a_kind_that_is_not_known_is_refused_with_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("kind", "fixes"),
     [
-        ("CTCDecoder", ["did you mean GreedyCTC?"]),  # a decoder, of CTC
+        ("CTCDecoder", ["did you mean BeamCTC?", "did you mean GreedyCTC?"]),  # decoders of CTC
         ("WER", ["did you mean WordErrorRate?"]),
         ("Nothing", []),
         ("mine.Nothing", []),
