@@ -42,11 +42,11 @@ from .module_examples import EXAMPLES as BY_NAME
 from .module_examples import examples, hands_over_objects, ours
 
 NOT_COMPUTED = {"GraphInputs", "GraphPorts", "Assume"}  # composing resolves them: nothing runs
-SAMPLED = {  # why there is no proof for all sizes
-    "BeamCTC": ".numpy()",  # the search is numpy
+SAMPLED = {  # why there is no proof for all sizes, in words of the proof
+    "BeamCTC": ".numpy()",  # it searches in numpy, which no trace can follow
     "CTCLoss": "data-dependent",
-    "RecurrentEncoder": "one size only",  # packed sequences
-    "Rescore": ".numpy()",
+    "RecurrentEncoder": "one size only",  # torch unrolls an LSTM or a GRU over the frames that it traces
+    "Rescore": ".numpy()",  # it adds up scores and chooses in numpy
     "SequenceLoss": "data-dependent",
     "Stack": "lists",
     "Unstack": "lists",

@@ -224,6 +224,43 @@ def test_a_dry_run_refuses_what_the_training_would(toy, capsys):
     assert "factory.precision=fp16" in result.err
 
 
+def test_a_dry_run_refuses_to_go_on_where_the_training_would(toy, tmp_path, capsys):
+    run = tmp_path / "run"
+    result = train(capsys, toy, run, "--dry-run", "--resume")
+    assert result.code == 1
+    assert "there is no training in" in result.err
+    assert not run.exists()
+    assert train(capsys, toy, run).code == 0
+    before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
+    for words, said in (
+        (["--resume", "train.optimizer.kind=Adam"], "not with Adam"),
+        (["--resume", "factory.seed=77"], "this factory has seed 77"),
+        ([], "holds a training already"),
+    ):
+        result = train(capsys, toy, run, "--dry-run", *words)
+        assert result.code == 1
+        assert said in " ".join(result.err.split())
+    result = train(capsys, toy, run, "--dry-run", "--resume", "train.max_steps=3")
+    assert result.code == 0, result.err
+    assert "step-00000001: step 1" in " ".join(result.out.split())
+    assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
+
+
+def test_a_dry_run_refuses_phases_that_leave_a_module_untrained(toy, tmp_path, capsys):
+    phases = "train.phases=[{loss: loss, trains: [encoder], optimizer: {kind: AdamW, lr: 2e-4}}]"
+    result = train(capsys, toy, tmp_path / "run", "--dry-run", phases, "train.optimizer=null")
+    assert result.code == 1
+    assert "no phase trains" in " ".join(result.err.split())
+
+
+def test_a_manifest_that_is_given_twice_is_not_counted_twice(model, toy, capsys):
+    lines = str(toy.parent / "train.jsonl")
+    for more in ([], ["--each"]):
+        result = neumo(capsys, "evaluate", str(model), "--manifest", lines, "--manifest", lines, *more)
+        assert result.code == 1
+        assert "is given twice" in " ".join(result.err.split())
+
+
 # Ctrl-C right behind the third checkpoint, by the process itself: no clock decides when it arrives.
 INTERRUPTING = """
 import os, signal

@@ -63,6 +63,21 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(store, damage):
     assert (store.folder / "damaged-step-00000002").is_dir()
 
 
+def test_a_renamed_checkpoint_is_passed_over_and_nothing_is_deleted_for_it(store):
+    """Taken as the newest, it would send a training back, and the steps made since would be deleted."""
+    renamed = store.folder / "step-00000099"
+    store.write(16, {"step": 16}, {"a": text("a")}).path.rename(renamed)
+    store.write(18, {"step": 18}, {"a": text("b")})
+    saved, notes = store.newest()
+    assert saved.path.name == "step-00000018"
+    assert notes == ["step-00000099 holds step 16: its folder has been renamed"]
+    store.keep([saved.path])
+    aside = store.folder / "damaged-step-00000099"
+    assert sorted(store.folder.iterdir()) == [aside, saved.path]
+    with pytest.raises(CheckpointError, match="step-00000016"):
+        store.read(aside.rename(renamed))
+
+
 def test_starting_anew_is_not_decided_for_the_user(store):
     path = store.write(1, {}, {"a": text("a")}).path
     (path / "a").write_text("b")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from neumo.backends.torch.parallel.world import TorchWorld, is_about_others, others_lost
 from neumo.engine import SGD, Callback, Checkpoint, NeuralFactory
 from neumo.engine.callbacks import Samples, on_epoch_end
 from neumo.engine.checkpoints import store
@@ -200,3 +201,22 @@ def test_trouble_of_one_thread_is_that_of_all() -> None:
 def test_trouble_of_a_process_that_is_alone_is_its_own() -> None:
     with pytest.raises(OSError, match="no room"), sharing_trouble(Alone(), "a file"):
         raise OSError("no room")
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("[/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 3000ms for recv operation", True),
+        ("[/gloo/transport/tcp/pair.cc:544] Application timeout caused pair closure", True),
+        ("Application timeout caused pair closure", True),
+        ("[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7) ran for 600 s", True),
+        ("[/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:2901", False),
+    ],
+)
+def test_a_time_limit_asks_who_does_not_answer_wherever_it_strikes(
+    monkeypatch: pytest.MonkeyPatch, text: str, asked: bool
+) -> None:
+    monkeypatch.setattr(TorchWorld, "__init__", lambda world: vars(world).update(rank=0, size=3))
+    monkeypatch.setattr(TorchWorld, "missing", lambda _: [1])
+    assert is_about_others(RuntimeError(text))
+    assert ("no answer from process 1" in others_lost(RuntimeError(text), TorchWorld()).details) == asked

@@ -145,7 +145,7 @@ def test_a_slow_process_is_named(tmp_path: Path) -> None:
 
 
 def silent(folder: str) -> str:
-    text = "slow@step=3,rank=1,seconds=16"
+    text = "slow@step=3,rank=1,seconds=20"
     try:
         train(folder, text, strategy=DDP(timeout_minutes=0.05), workers=0)
     except Exception as error:
@@ -156,8 +156,7 @@ def silent(folder: str) -> str:
 def test_a_process_that_does_not_answer_is_named(tmp_path: Path) -> None:
     first, _ = run(silent, 2, str(tmp_path))
     assert "BackendError[peer-lost]" in first
-    # Where the time limit strikes decides whether gloo or the engine notices first.
-    assert "no answer from process 1" in first or "Application timeout" in " ".join(first.split())
+    assert "no answer from process 1" in first  # wherever the time limit strikes
     assert "behind step 2, in epoch 1" in first
 
 

@@ -84,6 +84,7 @@ def evaluate(
     # The policy comes as any text; one that is no channel policy is refused there.
     transcriber.channels = channel_policy(channels)  # type: ignore[assignment]
     if manifest:
+        _check_once(manifest)
         sets = _by_name(manifest) if each else {"": manifest}
     if not any(sets.values()):
         raise ConfigError(
@@ -163,6 +164,17 @@ def set_table(measured: dict[str, Measured]) -> str:
     ]
     first = next(iter(measured.values()))
     return "\n".join([*lines, f"normaliser {first.words.normaliser}"])
+
+
+def _check_once(manifests: list[str]) -> None:
+    """Refuse a file that is given twice: each of its utterances would count twice."""
+    paths = [Path(path).resolve() for path in manifests]
+    if twice := [name for at, name in enumerate(manifests) if paths[at] in paths[:at]]:
+        raise ConfigError(
+            f"the manifest {twice[0]} is given twice, so each of its utterances would count twice",
+            code="manifest",
+            fixes=[f"--manifest {twice[0]} once"],
+        )
 
 
 def _by_name(manifests: list[str]) -> dict[str, list[str]]:

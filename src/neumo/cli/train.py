@@ -92,7 +92,7 @@ def train(
         check_alone()
     # A machine that comes later finds the training of the others in the folder.
     late = how.several and how.here is False
-    checked = _check(asked, looks=not (dry_run or late or launched_by_neumo()))
+    checked = _check(asked, looks=not (late or launched_by_neumo()), writes=not dry_run)
     if how.several:
         run_launched(how, json=json)
     elif dry_run:
@@ -131,7 +131,7 @@ class _Checked:
     say: Callable[[str], Any]
 
 
-def _check(asked: _Asked, *, looks: bool) -> _Checked:
+def _check(asked: _Asked, *, looks: bool, writes: bool) -> _Checked:
     """Refuse what can be known before anything is trained; `looks` into the run folder as well."""
     from neumo.cli.check import check_findings, say_findings
     from neumo.engine.processes.launch import launched_rank, restarted
@@ -144,7 +144,8 @@ def _check(asked: _Asked, *, looks: bool) -> _Checked:
     folder = asked.folder or actions.factory.folder or default_folder(asked.recipe)
     resume = "auto" if asked.resume or restarted() else actions.train.resume
     say = _silent if asked.json or launched_rank() else typer.echo
-    if looks and not restarted() and _check_folder(folder, resume=asked.resume, wanted=resume):
+    looks = looks and not restarted()
+    if looks and _check_folder(folder, resume=asked.resume, wanted=resume, writes=writes):
         say(f"note: {folder} has no checkpoint yet, so the training starts from its first step again")
     trained = trained_graph(loaded, actions)  # its warnings are notes of the training
     say_findings({name: found for name, found in findings.items() if name != trained}, say)
@@ -195,7 +196,8 @@ def _dry_run(checked: _Checked, *, json: bool) -> None:
         say(report.text())
     runs = run_once(recipe, actions, as_trained=True)
     graph = recipe.graph(trained_graph(recipe, actions))
-    foresight = foresee(factory, graph, training_options(recipe, actions))
+    going_on = checked.folder if checked.resume == "auto" else None
+    foresight = foresee(factory, graph, training_options(recipe, actions), going_on)
     for line in [*(f"ran {each}" for each in runs), *foresight.lines(), "nothing was written"]:
         say(line)
     if json and first:
@@ -203,7 +205,7 @@ def _dry_run(checked: _Checked, *, json: bool) -> None:
         typer.echo(json_text.dumps({**asdict(foresight), "data": data}, ensure_ascii=False, indent=2))
 
 
-def _check_folder(folder: Path, *, resume: bool, wanted: str) -> bool:
+def _check_folder(folder: Path, *, resume: bool, wanted: str, writes: bool) -> bool:
     """Refuse to mix trainings, to go on with none, and to learn only afterwards that nothing can be kept.
 
     Says whether a training that is to go on has reached no checkpoint, so that it starts again.
@@ -236,9 +238,10 @@ def _check_folder(folder: Path, *, resume: bool, wanted: str) -> bool:
                     "train.resume=never, without --resume, puts the old one aside and starts anew",
                 ],
             )
-        folder.mkdir(parents=True, exist_ok=True)
-        if not os.access(folder, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        if writes:
+            folder.mkdir(parents=True, exist_ok=True)
+            if not os.access(folder, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         file = next((path for path in (folder, *folder.parents) if path.is_file()), None)
         reason = f"{file} is a file" if file is not None else error.strerror or error

@@ -137,6 +137,13 @@ class CheckpointStore:
                 fixes=[f"the checkpoints here: {_list(self.paths())}"] if self.paths() else [],
             )
         state = _read_state(path / STATE)
+        if _NAME.fullmatch(path.name) and state.get("step", step_of(path)) != step_of(path):
+            raise CheckpointError(
+                f"{path.name} holds step {state['step']}: its folder has been renamed",
+                code="checkpoint-damaged",
+                where=str(path),
+                fixes=[f"give it back its name, step-{state['step']:08d}"],
+            )
         for name, digest in state["files"].items() if verify else ():
             _verify(path / name, digest)
         return Saved(path, state)

@@ -15,6 +15,7 @@ from neumo.engine.backend import TrainingSetup
 from neumo.engine.callbacks import Callback, Checkpoint, TimeLimit
 from neumo.engine.callbacks.stage import Stage
 from neumo.engine.checkpoints.lock import hold_folder
+from neumo.engine.checkpoints.store import CheckpointStore
 from neumo.engine.checks.preflight import (
     check_trainable,
     data_step,
@@ -25,8 +26,8 @@ from neumo.engine.checks.preflight import (
 from neumo.engine.checks.verify import make_guards
 from neumo.engine.loop.aims import COUNT, Aim, divide_weights, feed_places, find_aims, whole_plan
 from neumo.engine.loop.effects import idle_precisions, large_steps, long_warm_ups
-from neumo.engine.loop.length import find_length
-from neumo.engine.loop.resume import after_restart, find_checkpoint, restore
+from neumo.engine.loop.length import Length, find_length
+from neumo.engine.loop.resume import after_restart, find_checkpoint, load_trained, restore
 from neumo.engine.loop.run import Run, closing_all
 from neumo.engine.loop.saving import Saver, restore_source
 from neumo.engine.loop.train import Training, TrainResult, Updater
@@ -158,26 +159,34 @@ class Foresight:
         ]
 
 
-def foresee(factory: NeuralFactory, graph: Graph, options: TrainOptions) -> Foresight:
-    """Check a training as `train` does and tell what it would be; nothing is trained or written."""
+def foresee(
+    factory: NeuralFactory, graph: Graph, options: TrainOptions, going_on: Path | None = None
+) -> Foresight:
+    """Check a training as `train` does and tell what it would be; nothing is trained or written.
+
+    `going_on` is the run folder whose newest checkpoint it would go on from.
+    """
     subject = _subject(factory, graph, options)
     world = factory.session.world
-    batches = settle_batches(options.batches_per_step, None, world.size)
-    an_epoch = count_windows(subject.source, 0, world, batches)
-    limits = [options.max_steps, options.epochs * an_epoch if options.epochs is not None else None]
+    saved, passed = None, list[str]()
+    if going_on is not None:
+        saved, passed = CheckpointStore(going_on / "checkpoints").newest(repair=False)
+    batches, length = _length(subject, options, world, saved)
     modules = subject.plan.modules.values()
-    steps = min(limit for limit in limits if limit is not None)
     parameters = factory.session.count_parameters(*modules)
     trained = factory.session.count_parameters(*modules, trainable_only=True)
-    _trainers(factory, subject, options)  # refuses what the device and the weights do not go together with
+    trainer, _ = _trainers(factory, subject, options)  # refuses what does not go with device and weights
+    if saved is not None:
+        load_trained(trainer, saved, factory.seed, options.cycle, [aim.name for aim in subject.aims])
+        passed.append(f"goes on from {saved.path}: step {saved.state['step']}")
     return Foresight(
-        steps=steps,
-        steps_per_epoch=an_epoch,
+        steps=length.steps,
+        steps_per_epoch=count_windows(subject.source, 0, world, batches),
         batches_per_step=batches,
         processes=world.size,
         parameters=parameters,
         trained=trained,
-        notes=[*subject.notes, *_without_effect(factory, subject, options, steps, batches)],
+        notes=[*subject.notes, *_without_effect(factory, subject, options, length.steps, batches), *passed],
     )
 
 
@@ -318,25 +327,26 @@ def _run(
     saved: Saved | None,
 ) -> Run:
     world = factory.session.world
-    before = saved.state.get("batches_per_step") if saved is not None else None
-    batches = settle_batches(options.batches_per_step, before, world.size)
+    batches, length = _length(subject, options, world, saved)
     return Run(
         seed=factory.seed,
         epochs=options.epochs,
-        length=find_length(
-            subject.source,
-            world,
-            batches,
-            epochs=options.epochs,
-            max_steps=options.max_steps,
-            state=saved.state if saved is not None else None,
-        ),
+        length=length,
         folder=factory.folder,
         evaluate=evaluators,
         say=display.say if display is not None else _silent,
         world=world,
         batches_per_step=batches,
     )
+
+
+def _length(subject: Subject, options: TrainOptions, world: World, saved: Saved | None) -> tuple[int, Length]:
+    """How many batches a step has, and how many steps the training, which may go on from a checkpoint."""
+    state = saved.state if saved is not None else None
+    before = state.get("batches_per_step") if state is not None else None
+    batches = settle_batches(options.batches_per_step, before, world.size)
+    limits = {"epochs": options.epochs, "max_steps": options.max_steps}
+    return batches, find_length(subject.source, world, batches, **limits, state=state)
 
 
 def _check_folder(factory: NeuralFactory, options: TrainOptions) -> None:

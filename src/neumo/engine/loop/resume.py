@@ -18,7 +18,9 @@ from neumo.engine.tracking import LOG
 from neumo.types.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
+    from neumo.engine.backend import TrainedState
     from neumo.engine.callbacks import Callback
+    from neumo.engine.loop.phases import Cycle
     from neumo.engine.loop.train import Training
     from neumo.engine.processes.world import World
 
@@ -113,15 +115,8 @@ def _not_shared(path: Path, rank: int) -> CheckpointError:
 def restore(training: Training, callbacks: Sequence[Callback], saved: Saved) -> None:
     """Put a training where a checkpoint was saved."""
     state, run = saved.state, training.run
-    if state["seed"] != run.seed:
-        raise ConfigError(
-            f"{saved.path.name} was trained with seed {state['seed']}, and this factory has seed {run.seed}",
-            code="resume",
-            where=str(saved.path),
-            fixes=[f"NeuralFactory(seed={state['seed']})", "resume='never' starts anew"],
-        )
-    _check_cycle(training, saved)
-    training.trainer.load(saved.path, state["trainer"])
+    names = [updater.name for updater in training.updaters]
+    load_trained(training.trainer, saved, run.seed, training.cycle, names)
     if run.folder is not None and run.first:
         forget_later(run.folder, state["step"])
     planned = run.total_steps
@@ -145,13 +140,26 @@ def restore(training: Training, callbacks: Sequence[Callback], saved: Saved) -> 
             callback.load(state["callbacks"][key])
 
 
-def _check_cycle(training: Training, saved: Saved) -> None:
+def load_trained(trainer: TrainedState, saved: Saved, seed: int, cycle: Cycle, names: Sequence[str]) -> None:
+    """Load weights and optimizers, by the `names` of their phases; refuses those of another training."""
+    if (before := saved.state["seed"]) != seed:
+        raise ConfigError(
+            f"{saved.path.name} was trained with seed {before}, and this factory has seed {seed}",
+            code="resume",
+            where=str(saved.path),
+            fixes=[f"NeuralFactory(seed={before})", "resume='never' starts anew"],
+        )
+    _check_cycle(cycle, [name for name in names if name], saved)
+    trainer.load(saved.path, saved.state["trainer"])
+
+
+def _check_cycle(cycle: Cycle, names: Sequence[str], saved: Saved) -> None:
     """Raise `ConfigError` where the same phases took turns in another way: the rates count their updates."""
-    before, names = saved.state.get("cycle"), [updater.name for updater in training.updaters if updater.name]
-    same = list(saved.state["trainer"].get("phases", ())) == names  # else the trainer says what differs
-    if before is None or not same or [tuple(each) for each in before] == list(training.cycle.rounds):
+    before = saved.state.get("cycle")
+    same = list(saved.state["trainer"].get("phases", ())) == list(names)  # else the trainer says what differs
+    if before is None or not same or [tuple(each) for each in before] == list(cycle.rounds):
         return
-    ours = [list(each) for each in training.cycle.rounds]
+    ours = [list(each) for each in cycle.rounds]
     raise ConfigError(
         f"{saved.path.name} was trained with phases that took turns in another way",
         code="resume",

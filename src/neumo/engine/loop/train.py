@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from neumo.engine import faults
 from neumo.engine.backend import Batch, Reader, Session, TrainedState, Trainer, Update
+from neumo.engine.checkpoints.store import step_of
 from neumo.engine.checkpoints.writing import Lines
 from neumo.engine.checks.preflight import listed
 from neumo.engine.loop.nonfinite import FILE, describe_batch, plain
@@ -511,7 +512,7 @@ def _gave_up(
     many = f"; that is {in_a_row} such steps in a row" if in_a_row else ""
     written = [f"written down in {run.folder / FILE}"] if run.folder is not None else []
     saved = run.checkpoints.paths() if run.folder is not None else []
-    here = bool(saved) and int(saved[0].name[5:]) >= run.step - 1
+    here = bool(saved) and step_of(saved[0]) >= run.step - 1
     kept = f", which checkpoint {saved[0].name} has" if here else ""
     return BackendError(
         what + many,
