@@ -8,7 +8,6 @@ import threading
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from neumo.engine.checkpoints.store import step_of
 from neumo.engine.processes.launch import say_heard
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ def how_to_go_on(run: Run) -> str:
     saved = run.checkpoints.paths() if run.folder is not None else []
     if not saved:
         return f"{run.stopped}, behind step {run.step}; there is no checkpoint to go on from"
-    where = "" if saved[0].name == f"step-{run.step:08d}" else f", from step {step_of(saved[0])}"
+    where = "" if saved[0].name == f"step-{run.step:08d}" else f", from step {int(saved[0].name[5:])}"
     return f"{run.stopped}, behind step {run.step}; the same training goes on when it is resumed{where}"
 
 
