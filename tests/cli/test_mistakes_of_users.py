@@ -253,6 +253,17 @@ def test_a_dry_run_refuses_phases_that_leave_a_module_untrained(toy, tmp_path, c
     assert "no phase trains" in " ".join(result.err.split())
 
 
+def test_a_dry_run_freezes_what_the_training_does(toy, tmp_path, capsys):
+    """Else it would refuse a resume, for weights that are frozen in the checkpoint only."""
+    assert train(capsys, toy, tmp_path / "run", "train.freeze=[encoder]").code == 0
+    words = ["--dry-run", "--resume", "train.max_steps=2"]
+    result = train(capsys, toy, tmp_path / "run", "train.freeze=[encoder]", *words)
+    assert result.code == 0, result.err
+    result = train(capsys, toy, tmp_path / "run", *words)
+    assert result.code == 1
+    assert "was trained with other weights frozen or tied" in " ".join(result.err.split())
+
+
 def test_a_manifest_that_is_given_twice_is_not_counted_twice(model, toy, capsys):
     lines = str(toy.parent / "train.jsonl")
     for more in ([], ["--each"]):

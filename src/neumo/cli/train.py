@@ -185,7 +185,7 @@ def _dry_run(checked: _Checked, *, json: bool) -> None:
     from neumo.cli.check import run_once
     from neumo.engine.loop.prepare import foresee
     from neumo.engine.processes.launch import launched_rank
-    from neumo.engine.recipes import make_factory, read_actions, trained_graph, training_options
+    from neumo.engine.recipes import graph_to_train, make_factory, read_actions, training_options
 
     recipe, say = checked.recipe, checked.say
     first = launched_rank() == 0
@@ -195,7 +195,7 @@ def _dry_run(checked: _Checked, *, json: bool) -> None:
     for report in reports.values():
         say(report.text())
     runs = run_once(recipe, actions, as_trained=True)
-    graph = recipe.graph(trained_graph(recipe, actions))
+    graph = graph_to_train(recipe, factory)
     going_on = checked.folder if checked.resume == "auto" else None
     foresight = foresee(factory, graph, training_options(recipe, actions), going_on)
     for line in [*(f"ran {each}" for each in runs), *foresight.lines(), "nothing was written"]:

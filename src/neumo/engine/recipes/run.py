@@ -50,17 +50,24 @@ def run_train(
     maker = factory if factory is not None else make_factory(recipe)
     kept = KeepRecipe(write_recipe(recipe, maker.folder))
     options = training_options(recipe, actions, resume, [kept, *callbacks])
-    graph = recipe.graph(actions.train.graph or usual_graph(recipe, "train"))
-    for tie in actions.train.ties:
-        maker.tie(graph, tie.weight, tie.to, transpose=tie.transpose)
-    if actions.train.freeze:
-        maker.freeze(graph, *actions.train.freeze)
-    if (start := actions.train.start) is not None:
-        maker.load(graph, start.file, modules=start.modules or None, rename=start.rename or None)
+    graph = graph_to_train(recipe, maker)
     result = train(maker, graph, options)
     if actions.train.average is not None:
         leave_average(maker, graph, actions.train.average, result)
     return result
+
+
+def graph_to_train(recipe: Recipe, factory: NeuralFactory) -> Graph:
+    """Find the graph that a recipe trains, and tie, freeze and load its weights as the recipe says."""
+    settings = read_actions(recipe).train
+    graph = recipe.graph(settings.graph or usual_graph(recipe, "train"))
+    for tie in settings.ties:
+        factory.tie(graph, tie.weight, tie.to, transpose=tie.transpose)
+    if settings.freeze:
+        factory.freeze(graph, *settings.freeze)
+    if (start := settings.start) is not None:
+        factory.load(graph, start.file, modules=start.modules or None, rename=start.rename or None)
+    return graph
 
 
 def run_evaluate(
