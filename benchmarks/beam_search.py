@@ -8,8 +8,8 @@ wrong. A 3-gram is estimated on the sentences that are not decoded. Without `--t
 of invented syllables, which follow one another by habit. `--peer` is a Python with pyctcdecode and kenlm,
 which runs in a process of its own, in turns with neumo. Figures are medians of the rounds, by the time of
 the processor, of which both use one thread. Both have the same beam, the same pruning and the same weights.
-Targets: 5 times the utterances of the peer in a second without a model, 2 times with the 3-gram, and at most
-one more wrong word in a hundred: the likeliest labels are not always those with the fewest wrong words.
+Targets: 5 times the utterances of the peer in a second without a model, 2 times with the 3-gram, and no more
+wrong words than the peer. Without a model the last one is missed by some words in a thousand so far.
 """
 
 from __future__ import annotations
@@ -197,7 +197,10 @@ def main() -> int:
             if peer:
                 slow, worse = len(said) / statistics.median(theirs), wrong_words(other, said)
                 print(f"peer,  {kind:<12} {slow:8.1f} utt/s  WER {worse:6.1%}  ratio {rate / slow:.1f}")
-                missed |= rate / slow < TARGETS[kind] or wer > worse + 0.01
+                for what, met in (("speed", rate / slow >= TARGETS[kind]), ("WER", wer <= worse)):
+                    if not met:
+                        print(f"missed, {kind}: the target for {what}")
+                        missed = True
     return int(missed)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from neumo.asr.modules import (
     AttentionBeam,
@@ -53,7 +54,11 @@ def with_beam(
         raise ConfigError(
             f"{named} weigh a language model, and there is none", code="option", fixes=["--lm words.arpa"]
         )
-    settings = {**weighed, **({"beam": beam} if beam is not None else {}), **({"lm": lm} if lm else {})}
+    settings: dict[str, Any] = {
+        **weighed,
+        **({"beam": beam} if beam is not None else {}),
+        **({"lm": lm} if lm else {}),
+    }
     search = _search(graph, ids.step, settings)
     found = search(**ids.step.inputs)
     outputs: dict[str, Value] = {name: found[name] for name in ("ids", "ids_len")}
@@ -61,10 +66,10 @@ def with_beam(
     return Graph(graph.name, graph.mode, outputs, silence=graph.silence, names=names)
 
 
-def _search(graph: Graph, step: Step, settings: dict[str, object]) -> NeuralModule:
+def _search(graph: Graph, step: Step, settings: dict[str, Any]) -> NeuralModule:
     decoder = step.module
     if isinstance(decoder, GreedyCTC | BeamCTC):
-        return BeamCTC(decoder.vocab, **settings)  # type: ignore[arg-type]
+        return BeamCTC(decoder.vocab, **settings)
     if "lm" in settings:
         raise ConfigError(
             f"{label_of(decoder)} takes no n-gram language model",
@@ -73,10 +78,10 @@ def _search(graph: Graph, step: Step, settings: dict[str, object]) -> NeuralModu
             fixes=["leave out --lm"],
         )
     if isinstance(decoder, TransducerGreedy | TransducerBeam):
-        return TransducerBeam(decoder.vocab, max_symbols=decoder.max_symbols, **settings)  # type: ignore[arg-type]
+        return TransducerBeam(decoder.vocab, max_symbols=decoder.max_symbols, **settings)
     if isinstance(decoder, AttentionGreedy):
         lengths = {"max_per_frame": decoder.max_per_frame, "max_labels": decoder.max_labels}
-        return AttentionBeam(decoder.vocab, **lengths, **settings)  # type: ignore[arg-type]
+        return AttentionBeam(decoder.vocab, **lengths, **settings)
     raise ConfigError(
         f"there is no beam search to put in the place of {label_of(decoder)} in graph {graph.name!r}",
         code="option",

@@ -82,7 +82,7 @@ def transducer_losses(
     lies beyond an utterance is 0. Takes as much memory as the scores once more; `lean_loss` does not.
     """
     wanted = torch.is_grad_enabled() and logits.requires_grad
-    found: Tensor = _DenseLoss.apply(logits, Targets(targets, targets_len, frames), objective, wanted)  # type: ignore[no-untyped-call]
+    found: Tensor = _DenseLoss.apply(logits, Targets(targets, targets_len, frames), objective, wanted)
     return found
 
 
@@ -221,7 +221,7 @@ def lean_loss(
     """
     inputs = (frames, labels, weight, bias)
     wanted = torch.is_grad_enabled() and any(each.requires_grad for each in inputs)
-    found: Tensor = _LeanLoss.apply(*inputs, targets, share, head, objective, wanted)  # type: ignore[no-untyped-call]
+    found: Tensor = _LeanLoss.apply(*inputs, targets, share, head, objective, wanted)
     return found
 
 
@@ -341,8 +341,8 @@ class _Pieces:
             d_sum = d_hidden.view(piece.last - piece.first, piece.labels, -1)
             d_frames[piece.row, piece.first : piece.last] = d_sum.sum(dim=1)
             d_labels[piece.row, : piece.labels] += d_sum.sum(dim=0)
-        found = (d_frames, d_labels, d_weight, d_bias)
-        return tuple(each.to(kind) for each, kind in zip(found, self.kinds, strict=True))  # type: ignore[return-value]
+        one, two, three, four = self.kinds
+        return d_frames.to(one), d_labels.to(two), d_weight.to(three), d_bias.to(four)
 
     def _shared(self, slopes: Tensor) -> Tensor:
         return slopes * self.share.to(slopes.dtype).view(-1, *[1] * (slopes.dim() - 1))
