@@ -116,7 +116,7 @@ def _fetch(url: str, part: Path, progress: Progress | None, timeout: float) -> b
     request = urllib.request.Request(url, headers={"User-Agent": "neumo"})  # noqa: S310 - http or https only
     if start:
         request.add_header("Range", f"bytes={start}-")
-        if known[1]:
+        if len(known) > 1 and known[1]:
             request.add_header("If-Range", known[1])  # another version is sent as a whole
     try:
         answer = urllib.request.urlopen(request, timeout=timeout)  # noqa: S310
